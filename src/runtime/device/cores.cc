@@ -85,8 +85,9 @@ void throw_if_out_of_memory(const absl::Status& status) {
 
 c10::DataPtr allocate_block(c10::DeviceIndex core, std::size_t nbytes,
                             absl::string_view made_by) {
-  if (nbytes == 0) return {nullptr, nullptr, &c10::detail::deleteNothing,
-                           neuron(core)};
+  if (nbytes == 0) {
+    return {nullptr, nullptr, &c10::detail::deleteNothing, neuron(core)};
+  }
   auto block = std::make_unique<CoreBlock>();
   block->ledger = &ledger_of(core);
   throw_if_out_of_memory(block->ledger->charge(
@@ -113,10 +114,11 @@ c10::DataPtr adopt_block(c10::DeviceIndex core,
       MemoryCategory::kTensors, static_cast<std::int64_t>(host->nbytes()),
       made_by);
   block->host = std::move(host);
-  MemoryLedger* const ledger = block->ledger;
-  c10::DataPtr data = wrap(core, std::move(block));
-  throw_if_out_of_memory(ledger->check());
-  return data;
+  return wrap(core, std::move(block));
+}
+
+void check_memory(c10::DeviceIndex core) {
+  throw_if_out_of_memory(ledger_of(core).check());
 }
 
 CoreBlock* block_of(const c10::DataPtr& data) {

@@ -54,11 +54,15 @@ struct CoreBlock {
 c10::DataPtr allocate_block(c10::DeviceIndex core, std::size_t nbytes,
                             absl::string_view made_by);
 
-/// Takes over the bytes of a CPU storage that a kernel made, and charges them;
-/// throws as `allocate_block`.
+/// Takes over the bytes of a CPU storage that a kernel made, and charges them
+/// even past the limit, since they exist: call `check_memory` once they have an
+/// owner.
 c10::DataPtr adopt_block(c10::DeviceIndex core,
                          c10::intrusive_ptr<c10::StorageImpl> host,
                          absl::string_view made_by);
+
+/// Throws torch.OutOfMemoryError if `core` holds more than its limit.
+void check_memory(c10::DeviceIndex core);
 
 /// Returns the block behind a device DataPtr; null for an empty one and for one
 /// that wraps foreign memory.

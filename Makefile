@@ -1,0 +1,27 @@
+# `make demo` and `make test` do all set-up on a fresh machine.
+
+.PHONY: demo test test-full asan lint stubs clean
+
+demo: ## Build, take the real small model, and say whether it runs on one core
+	scripts/setup.sh
+	scripts/demo.sh
+
+test: ## Build and run every test that is quick enough for each change
+	scripts/setup.sh --tests
+	scripts/test.sh
+
+test-full: ## `make test`, then the long suites; goes on where it was stopped
+	scripts/setup.sh --tests
+	scripts/test.sh
+	scripts/test_full.sh
+
+stubs: ## Write the .pyi files of the extensions anew
+	.venv/bin/python scripts/stubs.py
+
+format: ## Format C++ and Python
+	git ls-files '*.h' '*.cc' | xargs clang-format -i
+	.venv/bin/ruff format -q .
+	.venv/bin/ruff check -q --fix .
+
+clean: ## Remove what was built; .venv and .models stay
+	rm -rf build

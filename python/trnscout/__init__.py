@@ -1,0 +1,90 @@
+"""Does this Transformers model run, unmodified, on AWS Trainium?
+
+`import trnscout` imports nothing else: PyTorch's entry point leads through here in every process
+that imports torch. Names are imported at first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._core import (
+        Checkpoint,
+        CheckpointShard,
+        MemoryHolder,
+        MemoryLedger,
+        MemorySnapshot,
+        MemoryUse,
+        TensorInfo,
+        format_bytes,
+        memory_table,
+    )
+    from .check import CheckRequest, check
+    from .demo_model import make_demo_model
+    from .device import core_memory, enable_virtual_cores, virtual_cores
+    from .errors import (
+        Error,
+        InvalidArgumentError,
+        NotFoundError,
+        OutOfRangeError,
+        ResourceExhaustedError,
+        UnimplementedError,
+    )
+    from .run_script import RunSpec, render_run_script
+
+_HOME = {
+    "_core": (
+        "Checkpoint CheckpointShard MemoryHolder MemoryLedger MemorySnapshot MemoryUse TensorInfo "
+        "format_bytes memory_table"
+    ),
+    "check": "CheckRequest check",
+    "demo_model": "make_demo_model",
+    "device": "core_memory enable_virtual_cores virtual_cores",
+    "errors": (
+        "Error InvalidArgumentError NotFoundError OutOfRangeError ResourceExhaustedError "
+        "UnimplementedError"
+    ),
+    "run_script": "RunSpec render_run_script",
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
+
+__all__ = [  # noqa: RUF022 - in the order of the imports above
+    "Checkpoint",
+    "CheckpointShard",
+    "MemoryHolder",
+    "MemoryLedger",
+    "MemorySnapshot",
+    "MemoryUse",
+    "TensorInfo",
+    "format_bytes",
+    "memory_table",
+    "CheckRequest",
+    "check",
+    "make_demo_model",
+    "core_memory",
+    "enable_virtual_cores",
+    "virtual_cores",
+    "Error",
+    "InvalidArgumentError",
+    "NotFoundError",
+    "OutOfRangeError",
+    "ResourceExhaustedError",
+    "UnimplementedError",
+    "RunSpec",
+    "render_run_script",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("trnscout")
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(_import_module(f".{module}", __name__), name)
+    globals()[name] = value  # where a function and its module share a name, the function wins
+    return value
