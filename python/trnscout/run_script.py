@@ -15,7 +15,7 @@ CacheKind = Literal["static", "dynamic"]
 
 DTYPES = ("bfloat16", "float16", "float32")
 DEFAULT_PROMPTS: dict[Task, str] = {
-    "text-generation": "What is the capital of France?",
+    "text-generation": "Why is the sky blue?",
     "image-text-to-text": "What shape is in this picture, and what colour is it?",
 }
 

@@ -330,7 +330,8 @@ TEST(SafetensorsHeader, RefusesEntriesOfAnotherForm) {
       {R"({"shape":"[1]"})", "shape is \"[1]\", not an array"},
       {R"({"shape":[[1]]})", "shape holds an array"},
       {R"({"data_offsets":{"0":1}})", "data_offsets is an object, not an arr"},
-      {R"({"dtype":"U8","shape":[1],"data_offsets":[0]})", "holds 1 numbers"},
+      {R"({"dtype":"U8","shape":[1],"data_offsets":[0]})",
+       "holds 1 number, not 2"},
       {R"({"dtype":"U8","shape":[1],"data_offsets":[0,1,2]})",
        "holds 3 numbers, not 2"}};
   for (const auto& [entry, message] : entries) {

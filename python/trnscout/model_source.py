@@ -1,0 +1,159 @@
+"""Where a model's files are: a directory, or a revision of a hub repository."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from .errors import InvalidArgumentError, NotFoundError
+
+_WEIGHT_PATTERNS = ("*.safetensors", "*.safetensors.index.json")
+# What decides a run beside the weights.
+_SETTING_PATTERNS = (
+    "added_tokens.json",
+    "chat_template*",
+    "config.json",
+    "generation_config.json",
+    "merges.txt",
+    "preprocessor_config.json",
+    "processor_config.json",
+    "special_tokens_map.json",
+    "*.model",
+    "*.tiktoken",
+    "tekken.json",
+    "tokenizer*",
+    "video_preprocessor_config.json",
+    "vocab.*",
+)
+# The hub's own rule for "owner/name" and bare names.
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9_][\w.-]{0,95})?", re.ASCII)
+_HASH_CHUNK_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model's files on this disk.
+
+    `name` is what run.py loads: an absolute directory, or a hub id together with `revision`, the
+    commit that the asked-for revision stood for.
+    """
+
+    name: str
+    revision: str | None
+    directory: Path
+
+    def files(self) -> list[Path]:
+        """Return the files that decide a run, by name."""
+        wanted = _WEIGHT_PATTERNS + _SETTING_PATTERNS
+        return sorted(
+            path
+            for path in self.directory.iterdir()
+            if path.is_file() and any(fnmatchcase(path.name, pattern) for pattern in wanted)
+        )
+
+    def config(self) -> dict[str, Any]:
+        """Return config.json.
+
+        Raises:
+            NotFoundError: there is none.
+            InvalidArgumentError: it is not a JSON object; the message names line and column.
+        """
+        path = self.directory / "config.json"
+        try:
+            text = path.read_bytes().decode("utf-8-sig")
+        except FileNotFoundError:
+            raise NotFoundError(
+                f"{self.directory}: there is no config.json, so this is not a Transformers model"
+            ) from None
+        except UnicodeDecodeError as error:
+            raise InvalidArgumentError(f"{path}: not UTF-8 at byte {error.start}") from None
+        try:
+            config = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InvalidArgumentError(
+                f"{path}: not JSON at line {error.lineno}, column {error.colno}: {error.msg}"
+            ) from None
+        except RecursionError:
+            raise InvalidArgumentError(f"{path}: nested too deeply") from None
+        if not isinstance(config, dict):
+            raise InvalidArgumentError(f"{path}: must hold an object, not {type(config).__name__}")
+        return config
+
+    def content_hash(self, report: Callable[[int, int], None] = lambda done, total: None) -> str:
+        """Return "sha256:" and the hash over every deciding file's name and content.
+
+        `report` is called with the bytes done and the bytes there are.
+        """
+        files = self.files()
+        total = sum(path.stat().st_size for path in files)
+        done = 0
+        whole = hashlib.sha256()
+        for path in files:
+            content = hashlib.sha256()
+            with path.open("rb") as file:
+                while chunk := file.read(_HASH_CHUNK_BYTES):
+                    content.update(chunk)
+                    done += len(chunk)
+                    report(done, total)
+            whole.update(f"{path.name}\0{content.hexdigest()}\n".encode())
+        return f"sha256:{whole.hexdigest()}"
+
+
+def find_model(model: str, revision: str | None = None, *, with_weights: bool = True) -> ModelSource:
+    """Find a model's files; a hub id is downloaded into the hub's cache unless it is there.
+
+    Raises:
+        NotFoundError: no such directory, repository or revision, or the hub cannot be reached.
+        InvalidArgumentError: `model` is neither a directory nor a hub id, or a revision is given
+            for a directory.
+    """
+    path = Path(model).expanduser()
+    if path.is_dir():
+        if revision is not None:
+            raise InvalidArgumentError(
+                f"{model} is a directory, which has no revision {revision!r}; "
+                "leave --revision out, or give a hub id"
+            )
+        directory = path.resolve()
+        return ModelSource(name=str(directory), revision=None, directory=directory)
+    if path.exists():
+        raise InvalidArgumentError(f"{model} is a file; give the directory that holds config.json")
+    if model.startswith(("/", ".", "~")) or model.count("/") > 1:
+        raise NotFoundError(f"{model}: there is no such directory")
+    if _HUB_ID.fullmatch(model) is None:
+        raise InvalidArgumentError(f"{model!r} is neither a directory nor a hub id (owner/name)")
+    return _from_hub(model, revision, with_weights)
+
+
+def _from_hub(model: str, revision: str | None, with_weights: bool) -> ModelSource:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    patterns = [*_SETTING_PATTERNS, *(_WEIGHT_PATTERNS if with_weights else ())]
+    asked = f"{model} at revision {revision or 'main'}"
+    try:
+        directory = Path(snapshot_download(model, revision=revision, allow_patterns=patterns))
+    except HFValidationError as error:
+        raise InvalidArgumentError(f"{model!r} is not a hub id: {error}") from None
+    except RevisionNotFoundError:
+        raise NotFoundError(f"{asked}: the repository has no such revision") from None
+    except RepositoryNotFoundError:
+        raise NotFoundError(
+            f"{asked}: there is no such directory here and no such repository on the hub, "
+            "or it is private or gated and no token is set"
+        ) from None
+    except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
+        raise NotFoundError(f"{asked}: cannot be downloaded: {error}") from None
+    return ModelSource(name=model, revision=directory.name, directory=directory)

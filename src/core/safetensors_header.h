@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "trnscout/checkpoint.h"
+
+namespace trnscout {
+
+/// What the header of one safetensors file says.
+struct SafetensorsHeader {
+  std::vector<TensorInfo> tensors;  ///< sorted by name; `shard` is zero
+  std::int64_t file_bytes = 0;
+};
+
+/// Reads the header of the file at `path` and checks it against the file: each
+/// tensor's shape and dtype give its range's size, and the ranges cover the
+/// rest of the file without gap or overlap.
+///
+/// Errors: NotFound - no such file.
+///         InvalidArgument - it is no regular file, another format (named where
+///         it is known), cut, or its header is damaged.
+///         What errno stands for - the system refuses to open or read it.
+/// Cost:   reads the header only; O(n log n) for n tensors.
+absl::StatusOr<SafetensorsHeader> read_safetensors_header(
+    const std::filesystem::path& path);
+
+}  // namespace trnscout
