@@ -10,6 +10,16 @@ from trnscout.demo_model import make_demo_model
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
+CORES = 2
+
+
+@pytest.fixture(scope="session")
+def neuron() -> None:
+    """Two virtual cores in this process, from the first test that asks for them on."""
+    from trnscout import enable_virtual_cores
+
+    enable_virtual_cores(CORES)
+
 
 @pytest.fixture(scope="session")
 def demo_model_dir() -> Path:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tiny_models
 import torch
 import transformers
 from PIL import Image
 
+import tiny_models
 from trnscout import InvalidArgumentError
 from trnscout.run_script import DEFAULT_PROMPTS, RunSpec, has_tokenizer, render_run_script
 
@@ -93,7 +93,7 @@ def start(
 
 
 def start_file(script: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs a script without the package trnscout in reach, one thread, no network."""
+    """Runs a script with nothing of ours in its environment, on one thread, without network."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "TRNSCOUT"))}
     return subprocess.run(
         [sys.executable, str(script), *options],
@@ -415,20 +415,19 @@ def test_run_script_reports_progress_and_keeps_stdout_for_the_line(
     ]
 
 
+ON_CPU = ("--device", "cpu")
+
+
 @pytest.mark.parametrize(
     ("family", "spec", "options", "message"),
     [
-        (
-            "llama",
-            TEXT,
-            (),
-            "error: torch .* has no device 'neuron': .*torch_neuronx.*--device cpu",
-        ),
-        ("llama", TEXT, ("--device", "cpu"), "error: the model's tokenizer does not load: "),
-        ("gpt2", TEXT, ("--device", "cpu"), "error: the model's tokenizer has no vocabulary"),
-        ("idefics3", IMAGE, ("--device", "cpu"), "error: the model's processor does not load: "),
-        (None, TEXT, ("--device", "cpu"), "error: the model's config does not load: "),
+        ("llama", TEXT, (), "torch .* has no device 'neuron': .*torch_neuronx.*--device cpu"),
+        ("llama", TEXT, ON_CPU, "the model's tokenizer does not load: "),
+        ("gpt2", TEXT, ON_CPU, "the model's tokenizer has no vocabulary: are its files missing"),
+        ("idefics3", IMAGE, ON_CPU, "the model's processor does not load: "),
+        (None, TEXT, ON_CPU, "the model's config does not load: "),
     ],
+    ids=["device", "tokenizer", "empty tokenizer", "processor", "config"],
 )
 def test_run_script_exits_2_and_names_what_is_missing(
     tiny: Any,
@@ -439,7 +438,17 @@ def test_run_script_exits_2_and_names_what_is_missing(
     message: str,
 ) -> None:
     model = tmp_path / "nothing" if family is None else tiny(family, with_tokenizer=False)
-    done = start(replace(spec, model=str(model)), tmp_path, *options)
+    # Without autoload there is no device "neuron" on a Trainium instance either.
+    autoload = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    done = start(replace(spec, model=str(model)), tmp_path, *options, **autoload)
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
-    assert re.search(f"^run.py: {message}", done.stderr, re.MULTILINE), done.stderr
+    assert re.search(f"^run.py: error: {message}", done.stderr, re.MULTILINE), done.stderr
+
+
+def test_run_script_exits_2_where_a_library_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "transformers.py").write_text("raise ImportError('not here, on purpose')\n")
+    done = start(TEXT, tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert "run.py: error: torch or transformers does not import: not here" in done.stderr
