@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "bindings.h"
@@ -47,8 +48,6 @@ void bind_memory_ledger(py::module_& m) {
   m.attr("TRN2_CORE_MEMORY_BYTES") = kTrn2CoreMemoryBytes;
   m.def("format_bytes", &format_bytes, py::arg("bytes"),
         "Formats bytes with a binary unit and two decimals: '1.50 GiB'.");
-  m.def("memory_table", &memory_table, py::arg("snapshot"),
-        "Formats a snapshot as the table of out-of-memory messages.");
 
   py::class_<MemoryUse>(m, "MemoryUse",
                         "Bytes held now, and the most held at one moment.")
@@ -74,6 +73,9 @@ void bind_memory_ledger(py::module_& m) {
       .def_readonly("charges", &MemorySnapshot::charges)
       .def_readonly("refusals", &MemorySnapshot::refusals)
       .def_readonly("charged_bytes", &MemorySnapshot::charged_bytes);
+
+  m.def("memory_table", &memory_table, py::arg("snapshot"),
+        "Formats a snapshot as the table of out-of-memory messages.");
 
   py::class_<MemoryLedger> ledger(m, "MemoryLedger",
                                   "Keeps one core's budget by category.");

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         format_bytes,
         memory_table,
     )
-    from .check import CheckRequest, check
+    from .checker import CheckRequest, check
     from .demo_model import make_demo_model
     from .device import core_memory, enable_virtual_cores, virtual_cores
     from .errors import (
@@ -39,7 +39,7 @@ _HOME = {
         "Checkpoint CheckpointShard MemoryHolder MemoryLedger MemorySnapshot MemoryUse TensorInfo "
         "format_bytes memory_table"
     ),
-    "check": "CheckRequest check",
+    "checker": "CheckRequest check",
     "demo_model": "make_demo_model",
     "device": "core_memory enable_virtual_cores virtual_cores",
     "errors": (
@@ -86,5 +86,5 @@ def __getattr__(name: str) -> Any:
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(_import_module(f".{module}", __name__), name)
-    globals()[name] = value  # where a function and its module share a name, the function wins
+    globals()[name] = value
     return value

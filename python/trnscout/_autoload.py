@@ -20,7 +20,8 @@ def autoload() -> None:
     """
     if not os.environ.get("TRNSCOUT_VIRTUAL_CORES"):
         return
-    from .device import TRN2_CORE_MEMORY_BYTES, enable_virtual_cores, neuron_hardware_package
+    from ._core import TRN2_CORE_MEMORY_BYTES
+    from .device import enable_virtual_cores, neuron_hardware_package
 
     if package := neuron_hardware_package():
         import warnings

@@ -129,6 +129,8 @@ def _read_stderr(process: subprocess.Popen[str], run: ChildRun, progress: Progre
             progress(run.phase, 0, 0)
         elif found := _ERROR.fullmatch(line):
             run.start_error = found[1]
+        elif run.start_error is not None:  # the message went on
+            run.start_error += f"\n{line}"
     run.stderr_tail = list(tail)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.console import Console
@@ -13,6 +14,9 @@ from rich.console import Console
 from ._core import TRN2_CORE_MEMORY_BYTES
 from .errors import Error, InvalidArgumentError
 from .record import EXIT_BAD_QUESTION, write_whole
+
+if TYPE_CHECKING:
+    from .run_script import CacheKind, Task
 
 app = typer.Typer(
     name="trnscout",
@@ -74,22 +78,24 @@ def check(
 
     Exit codes: 0 PASS or NO_BLOCKER, 1 FAIL, 3 LEFT_OUT, 2 the question could not be asked.
     """
-    from .check import CheckRequest
-    from .check import check as run_check
+    from .checker import CheckRequest
+    from .checker import check as run_check
     from .show import CheckProgress, show_record
 
     request = CheckRequest(
         model=model,
         revision=revision,
-        task=task,  # type: ignore[arg-type] - RunSpec refuses other values by name
+        task=cast("Task | None", task),  # RunSpec refuses other values by name
         dtype=dtype,
-        cache=cache,  # type: ignore[arg-type]
+        cache=cast("CacheKind", cache),
         max_new_tokens=max_new_tokens,
         prompt=prompt,
         core_memory_bytes=parse_bytes(core_memory),
         timeout_s=timeout,
     )
     to_stdout = json_file == "-"
+    if json_file is not None and not to_stdout:
+        _require_writable(Path(json_file))
     with CheckProgress(Console(stderr=True)) as progress:
         record = run_check(request, progress.report)
     if to_stdout:
@@ -114,7 +120,7 @@ def script(
     ] = "-",
 ) -> None:
     """Write run.py, the script that `check` runs and that you take to a trn2 instance."""
-    from .check import CheckRequest, make_spec
+    from .checker import CheckRequest, make_spec
     from .model_source import find_model
     from .run_script import render_run_script
     from .task import LeftOut
@@ -123,9 +129,9 @@ def script(
     request = CheckRequest(
         model=model,
         revision=revision,
-        task=task,  # type: ignore[arg-type]
+        task=cast("Task | None", task),
         dtype=dtype,
-        cache=cache,  # type: ignore[arg-type]
+        cache=cast("CacheKind", cache),
         max_new_tokens=max_new_tokens,
         prompt=prompt,
     )
@@ -150,6 +156,12 @@ def demo_model(
     console = Console(stderr=True)
     path = make_demo_model(directory, report=lambda step: console.print(step, highlight=False))
     print(path)
+
+
+def _require_writable(path: Path) -> None:
+    """Refuse a path that no record could be written to, before minutes are spent on one."""
+    if path.is_dir() or not os.access(path.absolute().parent, os.W_OK):
+        raise Error(f"{path}: cannot be written")
 
 
 def _write(path: Path, text: str) -> None:

@@ -9,6 +9,10 @@ import importlib.util
 from dataclasses import dataclass
 
 import torch
+from torch.utils.backend_registration import (
+    generate_methods_for_privateuse1_backend,
+    rename_privateuse1_backend,
+)
 
 from . import _runtime
 from ._core import TRN2_CORE_MEMORY_BYTES, MemorySnapshot
@@ -54,9 +58,9 @@ def enable_virtual_cores(
 
     if getattr(torch, "neuron", None) is neuron:
         return
-    torch.utils.rename_privateuse1_backend("neuron")
-    torch._register_device_module("neuron", neuron)
-    torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    rename_privateuse1_backend("neuron")
+    torch._register_device_module("neuron", neuron)  # type: ignore[no-untyped-call]
+    generate_methods_for_privateuse1_backend(for_storage=True)
     dynamo_backend.register(cores)
 
 

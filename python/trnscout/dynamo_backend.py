@@ -128,7 +128,7 @@ class _NeuronInterface(DeviceInterface):
 
 def register(cores: int) -> None:
     """Tell Dynamo of backend and device `neuron`; once a process."""
-    torch._dynamo.register_backend(_pass_through, name="neuron")  # type: ignore[arg-type]
+    torch._dynamo.register_backend(_pass_through, name="neuron")
     register_interface_for_device("neuron", _NeuronInterface)
     for core in range(cores):
         register_interface_for_device(f"neuron:{core}", _NeuronInterface)

@@ -27,9 +27,7 @@ def compare_tokens(
     if len(token_ids) != len(reference_token_ids):
         position = min(len(token_ids), len(reference_token_ids))
         longer, name = (
-            (token_ids, device)
-            if len(token_ids) > position
-            else (reference_token_ids, "the CPU")
+            (token_ids, device) if len(token_ids) > position else (reference_token_ids, "the CPU")
         )
         return (
             f"tokens differ first at position {position}: {name} went on with "
@@ -48,7 +46,9 @@ def classify_failure(run: ChildRun, timeout_s: float) -> tuple[ErrorClass, str]:
     if run.exit_code < 0:
         name = signal.Signals(-run.exit_code).name
         hint = "; the host may have run out of memory" if name == "SIGKILL" else ""
-        return ErrorClass.CRASH, _with_tail(f"run.py died by {name} in phase {run.phase}{hint}", run)
+        return ErrorClass.CRASH, _with_tail(
+            f"run.py died by {name} in phase {run.phase}{hint}", run
+        )
     if run.exit_code == 0:
         return ErrorClass.NO_ANSWER, _with_tail("run.py ended well but printed no JSON line", run)
     error = run.evidence["error"] if run.evidence else None

@@ -105,7 +105,9 @@ class ModelSource:
         return f"sha256:{whole.hexdigest()}"
 
 
-def find_model(model: str, revision: str | None = None, *, with_weights: bool = True) -> ModelSource:
+def find_model(
+    model: str, revision: str | None = None, *, with_weights: bool = True
+) -> ModelSource:
     """Find a model's files; a hub id is downloaded into the hub's cache unless it is there.
 
     Raises:

@@ -11,7 +11,17 @@ from .task import LeftOut
 
 # Bytes of an element after from_pretrained(dtype=...), which casts what floats and keeps the rest.
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
-_KEPT_BYTES = {"I64": 8, "U64": 8, "I32": 4, "U32": 4, "I16": 2, "U16": 2, "I8": 1, "U8": 1, "BOOL": 1}
+_KEPT_BYTES = {
+    "I64": 8,
+    "U64": 8,
+    "I32": 4,
+    "U32": 4,
+    "I16": 2,
+    "U16": 2,
+    "I8": 1,
+    "U8": 1,
+    "BOOL": 1,
+}
 _DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 

@@ -14,8 +14,10 @@ Task = Literal["text-generation", "image-text-to-text"]
 CacheKind = Literal["static", "dynamic"]
 
 DTYPES = ("bfloat16", "float16", "float32")
+# The text prompt has an answer of 32 tokens that even a small model is sure of: no near tie that
+# another cache or another chip could tip over.
 DEFAULT_PROMPTS: dict[Task, str] = {
-    "text-generation": "Why is the sky blue?",
+    "text-generation": "Name the months of the year.",
     "image-text-to-text": "What shape is in this picture, and what colour is it?",
 }
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
+
 from tiny_models import FAMILIES, IMAGE_FAMILIES, make_processor, make_tiny_model
 
 pytestmark = pytest.mark.usefixtures("neuron")
@@ -22,11 +23,11 @@ NEW_TOKENS = 16
 PROMPT = torch.arange(12).reshape(1, 12) * 7 % 251
 
 
-def load(directory: Path, dtype: torch.dtype, image: bool) -> tuple[torch.nn.Module, torch.nn.Module]:
+def load(
+    directory: Path, dtype: torch.dtype, image: bool
+) -> tuple[torch.nn.Module, torch.nn.Module]:
     """Return the same model on the CPU and on neuron:0."""
-    auto = (
-        transformers.AutoModelForImageTextToText if image else transformers.AutoModelForCausalLM
-    )
+    auto = transformers.AutoModelForImageTextToText if image else transformers.AutoModelForCausalLM
     host = auto.from_pretrained(directory, dtype=dtype).eval()
     experts = host.get_experts_implementation()
     if "grouped_mm" in experts.values():
@@ -86,9 +87,7 @@ def assert_equal_everywhere(
 @pytest.fixture(scope="session")
 def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("families")
-    return {
-        family: make_tiny_model(family, root / family) for family in FAMILIES
-    }
+    return {family: make_tiny_model(family, root / family) for family in FAMILIES}
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

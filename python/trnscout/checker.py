@@ -52,9 +52,7 @@ class CheckRequest:
             raise InvalidArgumentError(f"timeout is {self.timeout_s} s, must be positive")
 
 
-def check(
-    request: CheckRequest, report: Report = lambda stage, done, total: None
-) -> RunRecord:
+def check(request: CheckRequest, report: Report = lambda stage, done, total: None) -> RunRecord:
     """Answer whether anything stops the model from running on one Neuron core.
 
     Runs on real cores where torch_neuronx is installed, else on a virtual one.
@@ -107,9 +105,7 @@ def make_spec(request: CheckRequest, source: ModelSource, config: dict[str, Any]
     )
 
 
-def _empty_record(
-    request: CheckRequest, source: ModelSource, checkpoint: Checkpoint
-) -> RunRecord:
+def _empty_record(request: CheckRequest, source: ModelSource, checkpoint: Checkpoint) -> RunRecord:
     return RunRecord(
         verdict=Verdict.LEFT_OUT,
         depth=Depth.PLAN,
@@ -123,9 +119,7 @@ def _empty_record(
     )
 
 
-def _run_and_judge(
-    request: CheckRequest, spec: RunSpec, record: RunRecord, report: Report
-) -> None:
+def _run_and_judge(request: CheckRequest, spec: RunSpec, record: RunRecord, report: Report) -> None:
     on_hardware = importlib.util.find_spec("torch_neuronx") is not None
     target = None if on_hardware else VirtualTarget(1, request.core_memory_bytes)
     script = render_run_script(spec)

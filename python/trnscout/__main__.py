@@ -1,0 +1,5 @@
+"""`python -m trnscout` is `trnscout`."""
+
+from .cli import main
+
+main()
