@@ -1,6 +1,6 @@
 # `make demo` and `make test` do all set-up on a fresh machine.
 
-.PHONY: demo test test-full asan lint stubs clean
+.PHONY: demo test test-full stubs format clean
 
 demo: ## Build, take the real small model, and say whether it runs on one core
 	scripts/setup.sh
@@ -13,7 +13,7 @@ test: ## Build and run every test that is quick enough for each change
 test-full: ## `make test`, then the long suites; goes on where it was stopped
 	scripts/setup.sh --tests
 	scripts/test.sh
-	scripts/test_full.sh
+	.venv/bin/python scripts/test_full.py
 
 stubs: ## Write the .pyi files of the extensions anew
 	.venv/bin/python scripts/stubs.py

@@ -3,7 +3,8 @@
 # into .venv of this clone. Safe to run again; a second run only checks.
 #
 #   scripts/setup.sh          build the package, for `make demo`
-#   scripts/setup.sh --tests  also build the C++ tests, for `make test`
+#   scripts/setup.sh --tests  also build the C++ tests, with ASan and UBSan, for
+#                             `make test`
 #
 # PYTHON names the Python to make .venv with (3.11 or newer). pip's own settings
 # (PIP_INDEX_URL and so on) say where packages come from.
@@ -100,8 +101,8 @@ build() {
   .venv/bin/python -m pip install -q --no-build-isolation --no-deps \
     --editable . -C build-dir=build/release
   if [ "$build_tests" = ON ]; then
-    cmake --preset release >/dev/null
-    cmake --build --preset release
+    cmake --preset asan-ubsan >/dev/null
+    cmake --build --preset asan-ubsan
   fi
 }
 

@@ -23,18 +23,19 @@ inline constexpr std::int32_t kMaxVirtualCores = 64;
 /// Registers PyTorch's device `neuron` with `options.cores` virtual cores, for
 /// the rest of the process.
 ///
-/// After it, `at::Device("neuron:0")` works from C++. Tensors lie in host memory
-/// and are charged to their core's ledger; operators run PyTorch's own CPU
-/// kernels on the same bytes. From Python call `trnscout.enable_virtual_cores`,
-/// which also installs `torch.neuron`.
+/// After it, `at::Device("neuron:0")` works from C++. Tensors lie in host
+/// memory and are charged to their core's ledger; operators run PyTorch's own
+/// CPU kernels on the same bytes. From Python call
+/// `trnscout.enable_virtual_cores`, which also installs `torch.neuron`.
 ///
 /// Calling it again with equal options does nothing.
-/// Errors: InvalidArgument - `cores` is not in [1, 64] or `core_memory_bytes` is
+/// Errors: InvalidArgument - `cores` is not in [1, 64] or `core_memory_bytes`
+/// is
 ///         not positive.
-///         FailedPrecondition - cores are enabled with other options, or another
-///         library (a real torch_neuronx, say) has registered PrivateUse1.
-///         NotFound - the shared object with the device is not beside this
-///         library.
+///         FailedPrecondition - cores are enabled with other options, or
+///         another library (a real torch_neuronx, say) has registered
+///         PrivateUse1. NotFound - the shared object with the device is not
+///         beside this library.
 /// Threads: call it before other threads use torch.
 absl::Status enable_virtual_cores(const VirtualCoreOptions& options);
 

@@ -15,7 +15,8 @@ namespace trnscout {
 
 /// HBM behind one logical Trainium2 core at LNC=2: 24 GiB, not 24 GB.
 ///
-/// Source: aws-neuron/aws-neuron-sdk: logical-neuroncore-config.rst, 2026-08-21.
+/// Source: aws-neuron/aws-neuron-sdk: logical-neuroncore-config.rst,
+/// 2026-08-21.
 inline constexpr std::int64_t kTrn2CoreMemoryBytes = std::int64_t{24} << 30;
 
 /// What device memory is used for, in the words of the Neuron runtime's own
@@ -95,8 +96,8 @@ class MemoryLedger {
   /// Books `bytes` for `made_by` (an operator's name) under `category`.
   ///
   /// Errors: InvalidArgument - `bytes` is negative.
-  ///         ResourceExhausted - present + `bytes` would pass the limit; nothing
-  ///         is booked and the message ends with the table.
+  ///         ResourceExhausted - present + `bytes` would pass the limit;
+  ///         nothing is booked and the message ends with the table.
   /// Cost:   O(1); allocates only for a holder that is new.
   absl::Status charge(MemoryCategory category, std::int64_t bytes,
                       absl::string_view made_by, Charge* accepted);
@@ -117,7 +118,8 @@ class MemoryLedger {
   /// Lets every peak start again at what is held now.
   void reset_peaks();
 
-  /// Lets the counts of charges, charged bytes and refusals start again at zero.
+  /// Lets the counts of charges, charged bytes and refusals start again at
+  /// zero.
   void reset_accumulated();
 
   std::int32_t core() const { return options_.core; }

@@ -21,9 +21,9 @@ std::tuple<std::int32_t, std::int64_t> options_in_force() {
 py::object default_generator(std::int32_t core) {
   // Checks the core.
   unwrap(core_memory(core));
-  const at::Generator& generator = at::globalContext().defaultGenerator(
-      c10::Device(c10::DeviceType::PrivateUse1,
-                  static_cast<c10::DeviceIndex>(core)));
+  const at::Generator& generator =
+      at::globalContext().defaultGenerator(c10::Device(
+          c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(core)));
   return py::reinterpret_steal<py::object>(
       THPGenerator_initDefaultGenerator(generator));
 }

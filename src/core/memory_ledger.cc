@@ -44,10 +44,9 @@ std::string format_bytes(std::int64_t bytes) {
 }
 
 std::string memory_table(const MemorySnapshot& snapshot) {
-  std::string out = absl::StrFormat("core %d, limit %s (%d bytes)\n",
-                                    snapshot.core,
-                                    format_bytes(snapshot.limit_bytes),
-                                    snapshot.limit_bytes);
+  std::string out =
+      absl::StrFormat("core %d, limit %s (%d bytes)\n", snapshot.core,
+                      format_bytes(snapshot.limit_bytes), snapshot.limit_bytes);
   absl::StrAppendFormat(&out, "  %-12s %14s %14s\n", "category", "present",
                         "peak");
   const auto row = [&out](absl::string_view name, const MemoryUse& use) {

@@ -59,9 +59,8 @@ absl::StatusOr<DeviceModule*> load_device() {
   const auto entry = reinterpret_cast<DeviceModuleFunction>(
       dlsym(library, kDeviceModuleSymbol));
   if (entry == nullptr) {
-    return absl::NotFoundError(absl::StrFormat("virtual cores: %s lacks %s",
-                                               path.string(),
-                                               kDeviceModuleSymbol));
+    return absl::NotFoundError(absl::StrFormat(
+        "virtual cores: %s lacks %s", path.string(), kDeviceModuleSymbol));
   }
   return entry();
 }

@@ -77,7 +77,8 @@ TEST(Device, ComputesWhatTheCpuComputesBitForBit) {
   const at::Tensor a = at::randn({33, 17});
   const at::Tensor b = at::randn({17, 29});
   const at::Tensor expected = at::softmax(at::gelu(a.mm(b)), -1);
-  const at::Tensor got = at::softmax(at::gelu(a.to(core(0)).mm(b.to(core(0)))), -1);
+  const at::Tensor got =
+      at::softmax(at::gelu(a.to(core(0)).mm(b.to(core(0)))), -1);
   EXPECT_EQ(got.device(), core(0));
   EXPECT_TRUE(at::equal(got.cpu(), expected));
 }
@@ -148,8 +149,8 @@ TEST(Device, GrowsAnOutTensorOnItsCore) {
 TEST(Device, ResizeKeepsWhatWasThere) {
   at::Tensor t = at::arange(4, core(1));
   t.resize_({8}).slice(0, 4, 8).fill_(9);
-  EXPECT_TRUE(at::equal(t.cpu(), at::tensor({0, 1, 2, 3, 9, 9, 9, 9},
-                                            at::kLong)));
+  EXPECT_TRUE(
+      at::equal(t.cpu(), at::tensor({0, 1, 2, 3, 9, 9, 9, 9}, at::kLong)));
 }
 
 TEST(Device, RefusesTensorsOfTwoCores) {
@@ -164,10 +165,10 @@ TEST(Device, RefusesTensorsOfTwoCores) {
 
 TEST(Device, RefusesACpuTensorByTheNameOfItsArgument) {
   const at::Tensor a = at::ones({2}, core(0));
-  EXPECT_THAT([&] { at::searchsorted(a, at::ones({2})); },
-              ThrowsMessage<c10::Error>(
-                  AllOf(HasSubstr("argument 'self' is on cpu"),
-                        HasSubstr("expected neuron:0"))));
+  EXPECT_THAT(
+      [&] { at::searchsorted(a, at::ones({2})); },
+      ThrowsMessage<c10::Error>(AllOf(HasSubstr("argument 'self' is on cpu"),
+                                      HasSubstr("expected neuron:0"))));
 }
 
 TEST(Device, TakesIndicesFromTheHost) {
@@ -187,7 +188,8 @@ TEST(Device, DrawsWhatTheCpuDrawsFromTheSameSeed) {
 TEST(Device, RefusesTheCpusGenerator) {
   EXPECT_THAT(
       [] {
-        at::empty({2}, core(0)).normal_(0, 1, at::detail::getDefaultCPUGenerator());
+        at::empty({2}, core(0))
+            .normal_(0, 1, at::detail::getDefaultCPUGenerator());
       },
       ThrowsMessage<c10::Error>(
           HasSubstr("Expected a 'neuron' device type for generator")));
@@ -204,8 +206,8 @@ TEST(Device, CopiesConjugateAndNegativeViews) {
   const at::Tensor z = at::randn({4}, at::kComplexFloat);
   const at::Tensor d = z.to(core(0));
   EXPECT_TRUE(at::equal(d.conj().cpu(), z.conj().resolve_conj()));
-  EXPECT_TRUE(at::equal(at::imag(d.conj()).clone().cpu(),
-                        at::imag(z.conj()).clone()));
+  EXPECT_TRUE(
+      at::equal(at::imag(d.conj()).clone().cpu(), at::imag(z.conj()).clone()));
 }
 
 TEST(Device, EmptyTensorsOweNothing) {

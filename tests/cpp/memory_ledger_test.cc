@@ -73,11 +73,11 @@ TEST(MemoryLedger, RefusesRequestsWhoseSumWouldOverflow) {
   MemoryLedger ledger({.core = 0, .limit_bytes = 100});
   must_charge(ledger, MemoryCategory::kTensors, 50, "a");
   MemoryLedger::Charge charge;
-  EXPECT_THAT(ledger.charge(MemoryCategory::kTensors,
-                            std::numeric_limits<std::int64_t>::max(), "b",
-                            &charge),
-              StatusIs(absl::StatusCode::kResourceExhausted,
-                       HasSubstr("9223372036854775807 bytes")));
+  EXPECT_THAT(
+      ledger.charge(MemoryCategory::kTensors,
+                    std::numeric_limits<std::int64_t>::max(), "b", &charge),
+      StatusIs(absl::StatusCode::kResourceExhausted,
+               HasSubstr("9223372036854775807 bytes")));
 }
 
 TEST(MemoryLedger, RefusesNegativeBytes) {
@@ -144,7 +144,8 @@ TEST(MemoryLedger, ResetAccumulatedKeepsWhatIsHeld) {
 }
 
 // Whatever the order of charges and releases: categories and holders add up to
-// the total, the total stays within the limit, and the peak is the highest total.
+// the total, the total stays within the limit, and the peak is the highest
+// total.
 TEST(MemoryLedger, AddsUpAfterAnyOrderOfChargesAndReleases) {
   std::mt19937 random(7);
   MemoryLedger ledger({.core = 0, .limit_bytes = 5000});
@@ -168,7 +169,8 @@ TEST(MemoryLedger, AddsUpAfterAnyOrderOfChargesAndReleases) {
     highest = std::max(highest, now.total.present_bytes);
     std::int64_t by_category = 0;
     std::int64_t by_holder = 0;
-    for (const MemoryUse& use : now.categories) by_category += use.present_bytes;
+    for (const MemoryUse& use : now.categories)
+      by_category += use.present_bytes;
     for (const MemoryHolder& holder : now.holders) {
       by_holder += holder.present_bytes;
     }

@@ -1,8 +1,8 @@
 // The allocators PyTorch asks for device memory and for pinned host memory.
 
 #include <ATen/core/CachingHostAllocator.h>
-#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/CPUAllocator.h>
+#include <c10/core/CachingDeviceAllocator.h>
 
 #include <algorithm>
 #include <cstring>
@@ -51,8 +51,8 @@ struct CoreAllocator final : c10::DeviceAllocator {
     constexpr auto kAll = static_cast<std::size_t>(StatType::AGGREGATE);
     c10::CachingDeviceAllocator::DeviceStats out;
     out.allocation[kAll] = stat(blocks, blocks, memory.charges);
-    const Stat bytes = stat(memory.total.present_bytes,
-                            memory.total.peak_bytes, memory.charged_bytes);
+    const Stat bytes = stat(memory.total.present_bytes, memory.total.peak_bytes,
+                            memory.charged_bytes);
     out.allocated_bytes[kAll] = bytes;
     out.reserved_bytes[kAll] = bytes;
     out.active_bytes[kAll] = bytes;

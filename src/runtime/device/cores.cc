@@ -64,9 +64,10 @@ void set_current_core(c10::DeviceIndex core) {
 
 c10::DeviceIndex checked_core(c10::DeviceIndex core) {
   if (core == -1) return tls_current_core;
-  TORCH_CHECK_INDEX(core >= 0 && core < core_count(), "neuron:",
-                    static_cast<int>(core), " does not exist; this process has ",
-                    "cores 0 to ", static_cast<int>(core_count()) - 1);
+  TORCH_CHECK_INDEX(core >= 0 && core < core_count(),
+                    "neuron:", static_cast<int>(core),
+                    " does not exist; this process has ", "cores 0 to ",
+                    static_cast<int>(core_count()) - 1);
   return core;
 }
 

@@ -37,12 +37,14 @@ inline c10::Device neuron(c10::DeviceIndex core) {
   return {c10::DeviceType::PrivateUse1, core};
 }
 
-/// Throws torch.OutOfMemoryError with the status's own words, if it is an error.
+/// Throws torch.OutOfMemoryError with the status's own words, if it is an
+/// error.
 void throw_if_out_of_memory(const absl::Status& status);
 
-/// What a device DataPtr owns: a CPU storage whose bytes are the device's bytes,
-/// and the charge for them. Kernels run on the CPU storage, so nothing is copied
-/// and two tensors overlap on the CPU exactly when they overlap on the core.
+/// What a device DataPtr owns: a CPU storage whose bytes are the device's
+/// bytes, and the charge for them. Kernels run on the CPU storage, so nothing
+/// is copied and two tensors overlap on the CPU exactly when they overlap on
+/// the core.
 struct CoreBlock {
   c10::intrusive_ptr<c10::StorageImpl> host;
   MemoryLedger* ledger = nullptr;

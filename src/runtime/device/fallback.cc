@@ -3,11 +3,12 @@
 #include "fallback.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/jit_type.h>
+#include <c10/util/SmallVector.h>
 #include <torch/library.h>
 
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "cores.h"
@@ -51,7 +52,8 @@ bool may_be_on_host(const c10::FunctionSchema& schema, std::size_t argument) {
          absl::StrContains(schema.name(), "index");
 }
 
-// Finds the core a call runs on, and refuses a call whose tensors are elsewhere.
+// Finds the core a call runs on, and refuses a call whose tensors are
+// elsewhere.
 c10::DeviceIndex core_of_call(const c10::FunctionSchema& schema,
                               c10::ArrayRef<c10::IValue> arguments) {
   std::optional<c10::Device> core;
@@ -75,12 +77,18 @@ c10::DeviceIndex core_of_call(const c10::FunctionSchema& schema,
   }
   for_each_tensor(arguments, [&](std::size_t i, const at::Tensor& tensor) {
     if (!tensor.defined() || tensor.is_privateuseone()) return;
-    TORCH_CHECK(tensor.is_cpu() && (tensor.dim() == 0 ||
-                                    may_be_on_host(schema, i)),
-                schema.name(), ": argument '", name(i), "' is on ",
-                tensor.device(), ", expected ", *core);
+    TORCH_CHECK(
+        tensor.is_cpu() && (tensor.dim() == 0 || may_be_on_host(schema, i)),
+        schema.name(), ": argument '", name(i), "' is on ", tensor.device(),
+        ", expected ", *core);
   });
   return core->index();
+}
+
+bool is_optional_generator(const c10::Type& type) {
+  const auto* const optional = type.castRaw<c10::OptionalType>();
+  return optional != nullptr &&
+         optional->getElementType()->kind() == c10::TypeKind::GeneratorType;
 }
 
 c10::IValue on_host(const c10::Argument& argument, const c10::IValue& value,
@@ -108,7 +116,7 @@ c10::IValue on_host(const c10::Argument& argument, const c10::IValue& value,
                 generator.device().type(), "'");
     return host_generator(generator);
   }
-  if (value.isNone() && argument.type()->str() == "Generator?") {
+  if (value.isNone() && is_optional_generator(*argument.type())) {
     return host_generator(default_generator(core));
   }
   return value;
@@ -158,9 +166,8 @@ void run_on_core_as(const c10::OperatorHandle& asked,
   const std::size_t count = schema.arguments().size();
   const std::size_t first = stack->size() - count;
   // The originals stay alive and unchanged until results are mapped back.
-  const std::vector<c10::IValue> arguments(stack->begin() +
-                                               static_cast<std::ptrdiff_t>(first),
-                                           stack->end());
+  const c10::SmallVector<c10::IValue, 8> arguments(
+      stack->begin() + static_cast<std::ptrdiff_t>(first), stack->end());
   const c10::DeviceIndex core = core_of_call(schema, arguments);
   const MadeBy booked(made_by);
   Frame frame(core, made_by);

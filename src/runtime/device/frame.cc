@@ -65,9 +65,9 @@ at::Tensor Frame::alias(const at::Tensor& tensor) {
   for (const Pair& known : pairs_) {
     if (known.device.is_same(tensor)) return known.host;
   }
-  at::Tensor host = tensor_like(
-      tensor, host_storage(tensor.storage().unsafeGetStorageImpl()),
-      c10::DispatchKey::CPU);
+  at::Tensor host =
+      tensor_like(tensor, host_storage(tensor.storage().unsafeGetStorageImpl()),
+                  c10::DispatchKey::CPU);
   pairs_.push_back({tensor, host});
   return host;
 }
@@ -79,7 +79,8 @@ at::Tensor Frame::map_back(const at::Tensor& result) {
   }
   TORCH_CHECK_NOT_IMPLEMENTED(result.layout() == c10::kStrided, made_by_,
                               ": neuron has strided tensors only, the result "
-                              "is ", result.layout());
+                              "is ",
+                              result.layout());
   c10::StorageImpl* const host = result.storage().unsafeGetStorageImpl();
   if (const Bytes* const known = device_side(host)) {
     return tensor_like(result,
@@ -97,9 +98,9 @@ c10::Storage Frame::adopt(const at::Tensor& result) {
   for (const auto& [taken, storage] : adopted_) {
     if (taken == host) return storage;
   }
-  c10::Storage storage = make_storage(
-      adopt_block(core_, StoragePtr::reclaim_copy(host), made_by_),
-      host->nbytes());
+  c10::Storage storage =
+      make_storage(adopt_block(core_, StoragePtr::reclaim_copy(host), made_by_),
+                   host->nbytes());
   check_memory(core_);
   adopted_.emplace_back(host, storage);
   return storage;

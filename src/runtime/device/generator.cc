@@ -31,7 +31,8 @@ class CoreGenerator final : public c10::GeneratorImpl {
     const std::lock_guard lock(host_.mutex());
     return host_.seed();
   }
-  // A Mersenne Twister has no offset; these refuse in the CPU generator's words.
+  // A Mersenne Twister has no offset; these refuse in the CPU generator's
+  // words.
   void set_offset(std::uint64_t offset) override { host_.set_offset(offset); }
   std::uint64_t get_offset() const override {
     return host_.unsafeGetGeneratorImpl()->get_offset();

@@ -23,9 +23,7 @@ c10::Stream only_stream(c10::Device device) {
 }
 
 struct Guard final : c10::impl::DeviceGuardImplInterface {
-  c10::DeviceType type() const override {
-    return c10::DeviceType::PrivateUse1;
-  }
+  c10::DeviceType type() const override { return c10::DeviceType::PrivateUse1; }
   c10::Device exchangeDevice(c10::Device device) const override {
     const c10::DeviceIndex before = current_core();
     set_current_core(device.index());

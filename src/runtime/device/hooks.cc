@@ -51,8 +51,8 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 
   void resizePrivateUse1Bytes(const c10::Storage& storage,
                               std::size_t nbytes) const override {
-    c10::DataPtr data = allocate_block(storage.device().index(), nbytes,
-                                       "storage.resize_");
+    c10::DataPtr data =
+        allocate_block(storage.device().index(), nbytes, "storage.resize_");
     const std::size_t kept = std::min(nbytes, storage.nbytes());
     if (kept > 0) std::memcpy(data.get(), storage.data(), kept);
     c10::StorageImpl* const impl = storage.unsafeGetStorageImpl();
@@ -63,8 +63,6 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 
 }  // namespace
 
-void register_hooks() {
-  at::RegisterPrivateUse1HooksInterface(new Hooks);
-}
+void register_hooks() { at::RegisterPrivateUse1HooksInterface(new Hooks); }
 
 }  // namespace trnscout::device

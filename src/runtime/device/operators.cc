@@ -87,9 +87,9 @@ at::Tensor& set_empty(at::Tensor& self) {
 // `to` and `from` may each be on the host or on a core; both are host memory.
 void copy_bytes(const at::Tensor& from, const at::Tensor& to,
                 bool non_blocking) {
-  Frame frame(to.is_privateuseone() ? to.device().index()
-                                    : from.device().index(),
-              "aten::_copy_from");
+  Frame frame(
+      to.is_privateuseone() ? to.device().index() : from.device().index(),
+      "aten::_copy_from");
   at::Tensor host_to = frame.alias(to);
   const at::Tensor host_from = frame.alias(from);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;

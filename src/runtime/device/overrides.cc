@@ -39,8 +39,8 @@ void convolution(const c10::OperatorHandle& op, Stack* stack) {
 // `convolution_backward` takes one argument more, the sizes of the bias.
 void convolution_backward(const c10::OperatorHandle& op, Stack* stack) {
   constexpr std::ptrdiff_t kBiasSizes = 3;
-  const auto first =
-      stack->end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size());
+  const auto first = stack->end() - static_cast<std::ptrdiff_t>(
+                                        op.schema().arguments().size());
   const std::int64_t channels = first->toTensor().size(1);
   stack->insert(first + kBiasSizes,
                 c10::IValue(c10::List<std::int64_t>({channels})));
@@ -48,7 +48,8 @@ void convolution_backward(const c10::OperatorHandle& op, Stack* stack) {
 }
 
 // The CPU has no histogram of integers, and Transformers counts tokens per
-// expert with one on accelerators. Doubles hold every count and edge below 2^53.
+// expert with one on accelerators. Doubles hold every count and edge below
+// 2^53.
 at::Tensor histc(const at::Tensor& self, std::int64_t bins,
                  const c10::Scalar& min, const c10::Scalar& max) {
   const auto on_core = [&](const at::Tensor& values) {
@@ -72,10 +73,17 @@ at::Tensor& histc_out(const at::Tensor& self, std::int64_t bins,
 // PyTorch decomposes these on a device without a kernel, while the CPU has one
 // that rounds differently. The list is checked against the dispatcher by
 // test_device_versions.py.
-constexpr std::array kDecomposed = {
-    "native_layer_norm", "native_group_norm", "_stack",   "_stack.out",
-    "addr",              "addr.out",          "any.dims", "any.dims_out",
-    "all.dims",          "all.dims_out",      "linalg__powsum"};
+constexpr std::array kDecomposed = {"native_layer_norm",
+                                    "native_group_norm",
+                                    "_stack",
+                                    "_stack.out",
+                                    "addr",
+                                    "addr.out",
+                                    "any.dims",
+                                    "any.dims_out",
+                                    "all.dims",
+                                    "all.dims_out",
+                                    "linalg__powsum"};
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   for (const char* const name : kDecomposed) {

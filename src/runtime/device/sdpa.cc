@@ -22,7 +22,8 @@ at::Tensor shell(const at::Tensor& tensor) {
       c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
   out.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(),
                                                    tensor.strides());
-  if (tensor.requires_grad()) out.unsafeGetTensorImpl()->set_requires_grad(true);
+  if (tensor.requires_grad())
+    out.unsafeGetTensorImpl()->set_requires_grad(true);
   return out;
 }
 
