@@ -1,8 +1,9 @@
 // What a virtual core costs beside PyTorch's own CPU device, in one run: the
 // same operators on the same shapes, answers compared first.
 //
-// Columns are times per call; the ratio neuron/cpu is the figure that counts,
-// because the machine's speed falls out of it.
+// Times are per call; the ratio of neuron to cpu is the figure that counts, for
+// the machine's speed falls out of it. The record goes to device_bench.json, or
+// where --benchmark_out says.
 
 #include <ATen/ATen.h>
 #include <benchmark/benchmark.h>
@@ -11,6 +12,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "trnscout/device.h"
 
@@ -68,7 +71,12 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "device_bench: %s\n", status.ToString().c_str());
     return 1;
   }
-  benchmark::Initialize(&argc, argv);
+  // Google Benchmark takes the last of equal options: the caller's.
+  std::vector<char*> arguments(argv, argv + argc);
+  std::string out = "--benchmark_out=device_bench.json";
+  arguments.insert(arguments.begin() + 1, out.data());
+  int count = static_cast<int>(arguments.size());
+  benchmark::Initialize(&count, arguments.data());
   benchmark::RunSpecifiedBenchmarks();
   return 0;
 }

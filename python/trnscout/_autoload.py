@@ -20,16 +20,18 @@ def autoload() -> None:
     """
     if not os.environ.get("TRNSCOUT_VIRTUAL_CORES"):
         return
-    from ._core import TRN2_CORE_MEMORY_BYTES
-    from .device import enable_virtual_cores, neuron_hardware_package
+    from .hardware import neuron_package
 
-    if package := neuron_hardware_package():
+    if package := neuron_package():
         import warnings
 
         warnings.warn(
             f"TRNSCOUT_VIRTUAL_CORES is ignored: {package} drives real cores here", stacklevel=2
         )
         return
+    from ._core import TRN2_CORE_MEMORY_BYTES
+    from .device import enable_virtual_cores
+
     enable_virtual_cores(
         _whole_number("TRNSCOUT_VIRTUAL_CORES", 0),
         core_memory_bytes=_whole_number("TRNSCOUT_CORE_MEMORY_BYTES", TRN2_CORE_MEMORY_BYTES),

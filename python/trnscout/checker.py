@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from typing import Any
 from ._core import TRN2_CORE_MEMORY_BYTES, Checkpoint
 from .child import ChildRun, Progress, VirtualTarget, run_child
 from .errors import Error, InvalidArgumentError
+from .hardware import neuron_package
 from .judge import classify_failure, compare_tokens
 from .model_source import ModelSource, find_model
 from .one_core_plan import plan_one_core
@@ -120,7 +120,7 @@ def _empty_record(request: CheckRequest, source: ModelSource, checkpoint: Checkp
 
 
 def _run_and_judge(request: CheckRequest, spec: RunSpec, record: RunRecord, report: Report) -> None:
-    on_hardware = importlib.util.find_spec("torch_neuronx") is not None
+    on_hardware = neuron_package() is not None
     target = None if on_hardware else VirtualTarget(1, request.core_memory_bytes)
     script = render_run_script(spec)
     with tempfile.TemporaryDirectory(prefix="trnscout-") as directory:

@@ -5,7 +5,6 @@ Importing this module imports torch but registers nothing; `enable_virtual_cores
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +16,7 @@ from torch.utils.backend_registration import (
 from . import _runtime
 from ._core import TRN2_CORE_MEMORY_BYTES, MemorySnapshot
 from .errors import Error
+from .hardware import neuron_package
 
 MAX_VIRTUAL_CORES: int = _runtime.MAX_VIRTUAL_CORES
 
@@ -27,11 +27,6 @@ class VirtualCores:
 
     cores: int
     core_memory_bytes: int
-
-
-def neuron_hardware_package() -> str | None:
-    """Name the installed package that drives real Neuron cores; None without one."""
-    return "torch_neuronx" if importlib.util.find_spec("torch_neuronx") else None
 
 
 def enable_virtual_cores(
@@ -47,8 +42,7 @@ def enable_virtual_cores(
         Error: cores are enabled with other arguments, another device owns PrivateUse1, or a real
             torch_neuronx is installed: virtual cores never stand beside real ones.
     """
-    package = neuron_hardware_package()
-    if package is not None:
+    if package := neuron_package():
         raise Error(
             f"virtual cores: {package} is installed here and drives real Neuron cores; "
             "virtual cores never stand beside them"
