@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,12 +29,20 @@ struct TensorInfo {
 
 /// One file of weights.
 struct CheckpointShard {
-  std::string file_name;  ///< as the index spells it
-  std::filesystem::path path;
-  std::int64_t bytes = 0;  ///< size of the file, header included
+  std::string file_name;            ///< as the index spells it
+  std::filesystem::path path = {};  ///< empty where only the header is here
+  std::int64_t bytes = 0;           ///< size of the file, header included
+  std::int64_t modified_ns = 0;     ///< its last change; zero without a path
 
   friend bool operator==(const CheckpointShard&,
                          const CheckpointShard&) = default;
+};
+
+/// What a range request brings of a file of weights that is elsewhere.
+struct ShardHeader {
+  std::string file_name;        ///< as the index spells it
+  std::int64_t file_bytes = 0;  ///< size of the whole file
+  std::string first_bytes;      ///< its start, length and header at least
 };
 
 /// The tensors of a model's directory, by name, from the headers alone.
@@ -71,6 +80,27 @@ class Checkpoint {
   /// Cost:   reads headers, never weights; memory in proportion to headers.
   static absl::StatusOr<Checkpoint> open(const std::filesystem::path& dir);
 
+  /// Does the same where the files are elsewhere and only their headers here.
+  ///
+  /// `index_json` is the text of `model.safetensors.index.json`, none where the
+  /// weights are one file. Every check of `open` is made that needs no file.
+  ///
+  /// Errors: NotFound - no header is given for a shard that the index names.
+  ///         InvalidArgument - a header is cut, damaged or does not fit its
+  ///         file's size; one is given twice, or for no shard of the index; the
+  ///         number of headers is not one and there is no index; index and
+  ///         headers disagree as in `open`.
+  static absl::StatusOr<Checkpoint> from_headers(
+      const std::vector<ShardHeader>& headers,
+      std::optional<absl::string_view> index_json = std::nullopt);
+
+  /// Names the files that an index needs, sorted, once it has been checked: no
+  /// name leads out of the directory, no family of shards has a gap.
+  ///
+  /// Errors: InvalidArgument - the text is no such index.
+  static absl::StatusOr<std::vector<std::string>> shard_names(
+      absl::string_view index_json);
+
   /// Every tensor, sorted by name.
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
 
@@ -91,6 +121,10 @@ class Checkpoint {
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 
  private:
+  Checkpoint(std::vector<TensorInfo> tensors,
+             std::vector<CheckpointShard> shards,
+             std::vector<std::string> warnings);
+
   std::vector<TensorInfo> tensors_;
   std::vector<CheckpointShard> shards_;
   std::vector<std::string> warnings_;

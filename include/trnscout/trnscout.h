@@ -5,4 +5,12 @@
 
 #include "trnscout/checkpoint.h"
 #include "trnscout/device.h"
+#include "trnscout/ggml_type.h"
+#include "trnscout/gguf.h"
+#include "trnscout/mapped_checkpoint.h"
 #include "trnscout/memory_ledger.h"
+#include "trnscout/model_config.h"
+#include "trnscout/parallel_plan.h"
+#include "trnscout/shard_plan.h"
+#include "trnscout/tensor_view.h"
+#include "trnscout/topology.h"

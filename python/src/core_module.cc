@@ -5,5 +5,11 @@
 PYBIND11_MODULE(_core, m) {
   m.doc() = "Parts of trnscout that start without torch.";
   trnscout::python::bind_checkpoint(m);
+  trnscout::python::bind_gguf(m);
+  trnscout::python::bind_mapped_checkpoint(m);
   trnscout::python::bind_memory_ledger(m);
+  trnscout::python::bind_model_config(m);
+  trnscout::python::bind_parallel_plan(m);
+  trnscout::python::bind_topology(m);
+  trnscout::python::bind_shard_plan(m);
 }

@@ -11,15 +11,54 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._core import (
+        CacheBytes,
         Checkpoint,
         CheckpointShard,
+        CoreBytes,
+        Degrees,
+        GgmlType,
+        GgufArray,
+        GgufFile,
+        InstanceType,
+        LayerCache,
+        LoadedParameters,
+        MappedCheckpoint,
         MemoryHolder,
         MemoryLedger,
         MemorySnapshot,
         MemoryUse,
+        ModelConfig,
+        ParallelAxis,
+        ParallelMode,
+        ParallelPlan,
+        ParallelStyle,
+        ParameterInfo,
+        ParameterRole,
+        ParameterShard,
+        ParameterStyle,
+        PlannedBytes,
+        PlanOptions,
+        Quantization,
+        RejectedDegrees,
+        ShardHeader,
+        ShardPlan,
         TensorInfo,
+        TensorView,
+        Topology,
+        VisionConfig,
+        find_parallel_plan,
+        find_topology,
         format_bytes,
+        ggml_types,
         memory_table,
+        parallel_plan_architectures,
+        parameter_role,
+        parse_parallel_style,
+        plan_checkpoint,
+        plan_parameters,
+        shard_of,
+        topologies,
+        transformers_version,
     )
     from .checker import CheckRequest, check
     from .demo_model import make_demo_model
@@ -32,12 +71,22 @@ if TYPE_CHECKING:
         ResourceExhaustedError,
         UnimplementedError,
     )
+    from .planner import Plan, plan
+    from .remote_headers import RemoteModel, read_remote_headers
     from .run_script import RunSpec, render_run_script
 
 _HOME = {
     "_core": (
-        "Checkpoint CheckpointShard MemoryHolder MemoryLedger MemorySnapshot MemoryUse TensorInfo "
-        "format_bytes memory_table"
+        "CacheBytes Checkpoint CheckpointShard CoreBytes Degrees GgmlType GgufArray "
+        "GgufFile InstanceType LayerCache LoadedParameters MappedCheckpoint MemoryHolder "
+        "MemoryLedger MemorySnapshot MemoryUse ModelConfig ParallelAxis ParallelMode "
+        "ParallelPlan ParallelStyle ParameterInfo ParameterRole ParameterShard "
+        "ParameterStyle PlanOptions PlannedBytes Quantization RejectedDegrees "
+        "ShardHeader ShardPlan TensorInfo "
+        "TensorView Topology VisionConfig find_parallel_plan find_topology format_bytes "
+        "ggml_types memory_table parallel_plan_architectures parameter_role "
+        "parse_parallel_style plan_checkpoint plan_parameters shard_of topologies "
+        "transformers_version"
     ),
     "checker": "CheckRequest check",
     "demo_model": "make_demo_model",
@@ -46,20 +95,61 @@ _HOME = {
         "Error InvalidArgumentError NotFoundError OutOfRangeError ResourceExhaustedError "
         "UnimplementedError"
     ),
+    "planner": "Plan plan",
+    "remote_headers": "RemoteModel read_remote_headers",
     "run_script": "RunSpec render_run_script",
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
 
 __all__ = [  # noqa: RUF022 - in the order of the imports above
+    "CacheBytes",
     "Checkpoint",
     "CheckpointShard",
+    "CoreBytes",
+    "Degrees",
+    "GgmlType",
+    "GgufArray",
+    "GgufFile",
+    "InstanceType",
+    "LayerCache",
+    "LoadedParameters",
+    "MappedCheckpoint",
     "MemoryHolder",
     "MemoryLedger",
     "MemorySnapshot",
     "MemoryUse",
+    "ModelConfig",
+    "ParallelAxis",
+    "ParallelMode",
+    "ParallelPlan",
+    "ParallelStyle",
+    "ParameterInfo",
+    "ParameterRole",
+    "ParameterShard",
+    "ParameterStyle",
+    "PlanOptions",
+    "PlannedBytes",
+    "Quantization",
+    "RejectedDegrees",
+    "ShardHeader",
+    "ShardPlan",
     "TensorInfo",
+    "TensorView",
+    "Topology",
+    "VisionConfig",
+    "find_parallel_plan",
+    "find_topology",
     "format_bytes",
+    "ggml_types",
     "memory_table",
+    "parallel_plan_architectures",
+    "parameter_role",
+    "parse_parallel_style",
+    "plan_checkpoint",
+    "plan_parameters",
+    "shard_of",
+    "topologies",
+    "transformers_version",
     "CheckRequest",
     "check",
     "make_demo_model",
@@ -72,6 +162,10 @@ __all__ = [  # noqa: RUF022 - in the order of the imports above
     "OutOfRangeError",
     "ResourceExhaustedError",
     "UnimplementedError",
+    "Plan",
+    "plan",
+    "RemoteModel",
+    "read_remote_headers",
     "RunSpec",
     "render_run_script",
 ]

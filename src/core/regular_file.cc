@@ -42,16 +42,20 @@ absl::StatusOr<RegularFile> RegularFile::open(
     return absl::ErrnoToStatus(errno, "cannot open");
   if (!S_ISREG(about.st_mode)) return refuse_irregular(about.st_mode);
   file.size_bytes_ = about.st_size;
+  file.modified_ns_ =
+      about.st_mtim.tv_sec * 1'000'000'000 + about.st_mtim.tv_nsec;
   return file;
 }
 
 RegularFile::RegularFile(RegularFile&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)),
-      size_bytes_(other.size_bytes_) {}
+      size_bytes_(other.size_bytes_),
+      modified_ns_(other.modified_ns_) {}
 
 RegularFile& RegularFile::operator=(RegularFile&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
   std::swap(size_bytes_, other.size_bytes_);
+  std::swap(modified_ns_, other.modified_ns_);
   return *this;
 }
 

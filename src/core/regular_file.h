@@ -26,6 +26,12 @@ class RegularFile {
   /// Size at the time it was opened.
   std::int64_t size_bytes() const { return size_bytes_; }
 
+  /// Time of its last change when it was opened, in ns since 1970.
+  std::int64_t modified_ns() const { return modified_ns_; }
+
+  /// For system calls; owned by this object.
+  int descriptor() const { return descriptor_; }
+
   /// Reads exactly `bytes` from `offset`. Both must be checked against
   /// `size_bytes` first, for this allocates what it is asked for.
   ///
@@ -39,6 +45,7 @@ class RegularFile {
 
   int descriptor_ = -1;
   std::int64_t size_bytes_ = 0;
+  std::int64_t modified_ns_ = 0;
 };
 
 }  // namespace trnscout

@@ -206,7 +206,8 @@ absl::StatusOr<std::int64_t> header_length(absl::string_view prefix,
                      " bytes by its header's length, has ", file_bytes,
                      " bytes: it is cut or damaged"));
   }
-  if (header_bytes == 0 || prefix[kLengthBytes] != '{') {
+  const absl::string_view text = prefix.substr(kLengthBytes);
+  if (header_bytes == 0 || !(text.empty() || text.front() == '{')) {
     return not_safetensors(prefix, file_bytes,
                            absl::StrCat("header of ", header_bytes,
                                         " bytes does not begin with {"));
@@ -228,6 +229,26 @@ absl::Status check_file_size(std::int64_t header_bytes, std::int64_t covered,
       needed > has ? "it is cut" : "the last ones belong to no tensor"));
 }
 
+// Reads the text of a header whose length is known to fit the file.
+absl::StatusOr<SafetensorsHeader> parse_text(absl::string_view text,
+                                             std::int64_t file_bytes) {
+  const auto header_bytes = static_cast<std::int64_t>(text.size());
+  auto tensors = read_header_json(text);
+  if (!tensors.ok()) return at("header", tensors.status());
+  for (const TensorInfo& tensor : *tensors) {
+    if (absl::Status status = check_range(tensor); !status.ok()) return status;
+  }
+  const auto covered = covered_bytes(*tensors);
+  if (!covered.ok()) return covered.status();
+  const absl::Status size = check_file_size(header_bytes, *covered, file_bytes);
+  if (!size.ok()) return size;
+  for (TensorInfo& tensor : *tensors) {
+    tensor.begin_bytes += kLengthBytes + header_bytes;
+    tensor.end_bytes += kLengthBytes + header_bytes;
+  }
+  return SafetensorsHeader{std::move(*tensors), file_bytes};
+}
+
 absl::StatusOr<SafetensorsHeader> read_header(const RegularFile& file) {
   const std::int64_t file_bytes = file.size_bytes();
   const auto prefix = file.read(0, std::min(kPrefixBytes, file_bytes));
@@ -236,21 +257,15 @@ absl::StatusOr<SafetensorsHeader> read_header(const RegularFile& file) {
   if (!header_bytes.ok()) return header_bytes.status();
   const auto text = file.read(kLengthBytes, *header_bytes);
   if (!text.ok()) return text.status();
-  auto tensors = read_header_json(*text);
-  if (!tensors.ok()) return at("header", tensors.status());
-  for (const TensorInfo& tensor : *tensors) {
-    if (absl::Status status = check_range(tensor); !status.ok()) return status;
-  }
-  const auto covered = covered_bytes(*tensors);
-  if (!covered.ok()) return covered.status();
-  const absl::Status size =
-      check_file_size(*header_bytes, *covered, file_bytes);
-  if (!size.ok()) return size;
-  for (TensorInfo& tensor : *tensors) {
-    tensor.begin_bytes += kLengthBytes + *header_bytes;
-    tensor.end_bytes += kLengthBytes + *header_bytes;
-  }
-  return SafetensorsHeader{std::move(*tensors), file_bytes};
+  auto header = parse_text(*text, file_bytes);
+  if (header.ok()) header->modified_ns = file.modified_ns();
+  return header;
+}
+
+absl::Status too_few(std::size_t given, std::int64_t needed) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("length and header take ", needed, " bytes, only the first ",
+                   given, " are given"));
 }
 
 }  // namespace
@@ -262,6 +277,27 @@ absl::StatusOr<SafetensorsHeader> read_safetensors_header(
   auto header = read_header(*file);
   if (!header.ok()) return at(printable_path(path), header.status());
   return header;
+}
+
+absl::StatusOr<SafetensorsHeader> parse_safetensors_header(
+    absl::string_view first_bytes, std::int64_t file_bytes) {
+  const auto given = static_cast<std::int64_t>(first_bytes.size());
+  if (given > file_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "has ", file_bytes, " bytes, yet its first ", given, " are given"));
+  }
+  if (given < std::min(kLengthBytes, file_bytes)) {
+    return too_few(first_bytes.size(), kLengthBytes);
+  }
+  const auto header_bytes =
+      header_length(first_bytes.substr(0, kPrefixBytes), file_bytes);
+  if (!header_bytes.ok()) return header_bytes.status();
+  if (given < kLengthBytes + *header_bytes) {
+    return too_few(first_bytes.size(), kLengthBytes + *header_bytes);
+  }
+  return parse_text(
+      first_bytes.substr(kLengthBytes, static_cast<std::size_t>(*header_bytes)),
+      file_bytes);
 }
 
 }  // namespace trnscout

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "trnscout/checkpoint.h"
 
 namespace trnscout {
@@ -13,6 +14,7 @@ namespace trnscout {
 struct SafetensorsHeader {
   std::vector<TensorInfo> tensors;  ///< sorted by name; `shard` is zero
   std::int64_t file_bytes = 0;
+  std::int64_t modified_ns = 0;  ///< of the file; zero where there was none
 };
 
 /// Reads the header of the file at `path` and checks it against the file: each
@@ -26,5 +28,13 @@ struct SafetensorsHeader {
 /// Cost:   reads the header only; O(n log n) for n tensors.
 absl::StatusOr<SafetensorsHeader> read_safetensors_header(
     const std::filesystem::path& path);
+
+/// Does the same from the first bytes of a file that is elsewhere: its length
+/// and header, or all of it. More is not looked at.
+///
+/// Errors: InvalidArgument - as above; `first_bytes` end before the header
+///         does, or are more than `file_bytes`.
+absl::StatusOr<SafetensorsHeader> parse_safetensors_header(
+    absl::string_view first_bytes, std::int64_t file_bytes);
 
 }  // namespace trnscout

@@ -209,7 +209,28 @@ absl::Status set_places(
   return absl::OkStatus();
 }
 
-absl::StatusOr<ShardIndex> parse_index(absl::string_view text) {
+absl::Status check_length(std::uint64_t bytes) {
+  if (bytes <= Checkpoint::kMaxHeaderBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("index of ", bytes,
+                                                 " bytes is past the limit of ",
+                                                 Checkpoint::kMaxHeaderBytes));
+}
+
+absl::StatusOr<ShardIndex> read_index(const RegularFile& file) {
+  absl::Status status =
+      check_length(static_cast<std::uint64_t>(file.size_bytes()));
+  if (!status.ok()) return status;
+  const auto text = file.read(0, file.size_bytes());
+  if (!text.ok()) return text.status();
+  return parse_shard_index(*text);
+}
+
+}  // namespace
+
+absl::StatusOr<ShardIndex> parse_shard_index(absl::string_view text) {
+  if (absl::Status status = check_length(text.size()); !status.ok()) {
+    return status;
+  }
   IndexEvents events;
   if (absl::Status status = read_json(text, events); !status.ok()) {
     return status;
@@ -237,19 +258,6 @@ absl::StatusOr<ShardIndex> parse_index(absl::string_view text) {
   }
   return index;
 }
-
-absl::StatusOr<ShardIndex> read_index(const RegularFile& file) {
-  if (file.size_bytes() > Checkpoint::kMaxHeaderBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "index of ", file.size_bytes(), " bytes is past the limit of ",
-        Checkpoint::kMaxHeaderBytes));
-  }
-  const auto text = file.read(0, file.size_bytes());
-  if (!text.ok()) return text.status();
-  return parse_index(*text);
-}
-
-}  // namespace
 
 absl::StatusOr<ShardIndex> read_shard_index(const std::filesystem::path& path) {
   const auto file = RegularFile::open(path);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace trnscout {
 
@@ -32,5 +33,10 @@ struct ShardIndex {
 ///         leaves the directory, or leaves out shards of an "-of-N" family.
 ///         What errno stands for - the system refuses to open or read it.
 absl::StatusOr<ShardIndex> read_shard_index(const std::filesystem::path& path);
+
+/// Does the same with the text of an index.
+///
+/// Errors: InvalidArgument - as above.
+absl::StatusOr<ShardIndex> parse_shard_index(absl::string_view text);
 
 }  // namespace trnscout

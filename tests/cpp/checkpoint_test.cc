@@ -43,8 +43,11 @@ TEST(Checkpoint, ReadsSingleFile) {
   const fs::path path = dir.write(kSingle, bytes);
   const auto checkpoint = Checkpoint::open(dir.path());
   ASSERT_THAT(checkpoint, IsOk());
-  const CheckpointShard shard{kSingle, path,
-                              static_cast<std::int64_t>(bytes.size())};
+  struct stat about {};
+  ASSERT_EQ(::stat(path.c_str(), &about), 0);
+  const CheckpointShard shard{
+      kSingle, path, static_cast<std::int64_t>(bytes.size()),
+      about.st_mtim.tv_sec * 1'000'000'000 + about.st_mtim.tv_nsec};
   EXPECT_THAT(checkpoint->shards(), ElementsAre(shard));
   EXPECT_THAT(checkpoint->tensors(), SizeIs(1));
   EXPECT_THAT(checkpoint->warnings(), IsEmpty());

@@ -1,0 +1,138 @@
+#include "trnscout/shard_plan.h"
+
+#include <pybind11/stl.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "bindings.h"
+#include "status.h"
+#include "trnscout/checkpoint.h"
+
+namespace trnscout::python {
+namespace py = pybind11;
+namespace {
+
+KvHeadLayout kv_layout(const std::string& name) {
+  if (name == "transformers") return KvHeadLayout::kTransformers;
+  if (name == "replicated") return KvHeadLayout::kReplicated;
+  throw_if_error(absl::InvalidArgumentError(
+      "plan: kv_heads is '" + name + "', must be transformers or replicated"));
+  return {};
+}
+
+PlanOptions make_options(const Topology& topology, const std::string& dtype,
+                         std::int64_t batch, std::int64_t max_length,
+                         std::int32_t max_cores, const std::string& kv_heads) {
+  return {.topology = topology,
+          .dtype = dtype,
+          .batch = batch,
+          .max_length = max_length,
+          .max_cores = max_cores,
+          .kv_heads = kv_layout(kv_heads)};
+}
+
+ShardPlan plan_checkpoint(const ModelConfig& config, const ParallelPlan& plan,
+                          const Checkpoint& checkpoint,
+                          const PlanOptions& options) {
+  const py::gil_scoped_release unlocked;
+  const auto loaded = plan.parameters_of(checkpoint.tensors());
+  if (!loaded.ok()) {
+    const py::gil_scoped_acquire locked;
+    throw_if_error(loaded.status());
+  }
+  auto out = plan_shards(config, plan, loaded->parameters, options);
+  if (out.ok() && !loaded->left_out.empty()) {
+    out->notes.push_back(absl::StrCat(
+        loaded->left_out.size(),
+        " tensors of the checkpoint are no parameters of the model and do not "
+        "count, ",
+        loaded->left_out.front(), " first"));
+  }
+  const py::gil_scoped_acquire locked;
+  return unwrap(std::move(out));
+}
+
+using Parameter =
+    std::tuple<std::string, std::string, std::vector<std::int64_t>>;
+
+ShardPlan plan_parameters(const ModelConfig& config, const ParallelPlan& plan,
+                          const std::vector<Parameter>& parameters,
+                          const PlanOptions& options) {
+  std::vector<ParameterInfo> made;
+  made.reserve(parameters.size());
+  for (const auto& [name, dtype, shape] : parameters) {
+    made.push_back({name, dtype, shape, {}});
+  }
+  return unwrap(plan_shards(config, plan, made, options));
+}
+
+py::dict categories(const CoreBytes& bytes) {
+  py::dict out;
+  for (std::size_t i = 0; i < kPlanCategories; ++i) {
+    const auto category = static_cast<PlanCategory>(i);
+    out[py::str(std::string(plan_category_name(category)))] = bytes[category];
+  }
+  return out;
+}
+
+}  // namespace
+
+void bind_shard_plan(py::module_& m) {
+  py::class_<PlannedBytes>(m, "PlannedBytes",
+                           "One number of a plan, with where it comes from.")
+      .def_readonly("bytes", &PlannedBytes::bytes)
+      .def_readonly("formula", &PlannedBytes::formula)
+      .def_property_readonly("estimated", [](const PlannedBytes& self) {
+        return self.basis == Basis::kEstimated;
+      });
+  py::class_<CoreBytes>(m, "CoreBytes",
+                        "One core's memory, for the rank that holds most.")
+      .def_property_readonly("categories", &categories)
+      .def_property_readonly("total", &CoreBytes::total);
+  py::class_<Degrees>(m, "Degrees", "A division of a model over cores.")
+      .def(py::init([](std::int32_t cores, std::int32_t tp_degree,
+                       std::int32_t ep_degree) {
+             return Degrees{cores, tp_degree, ep_degree};
+           }),
+           py::arg("cores"), py::arg("tp_degree"), py::arg("ep_degree"))
+      .def_readonly("cores", &Degrees::cores)
+      .def_readonly("tp_degree", &Degrees::tp_degree)
+      .def_readonly("ep_degree", &Degrees::ep_degree);
+  py::class_<RejectedDegrees>(m, "RejectedDegrees",
+                              "A division that does not work, and why.")
+      .def_readonly("degrees", &RejectedDegrees::degrees)
+      .def_readonly("reason", &RejectedDegrees::reason);
+  py::class_<PlanOptions>(m, "PlanOptions", "What a plan is asked for.")
+      .def(py::init(&make_options), py::kw_only(), py::arg("topology"),
+           py::arg("dtype") = "bfloat16", py::arg("batch") = 1,
+           py::arg("max_length") = 2048, py::arg("max_cores") = 16,
+           py::arg("kv_heads") = "transformers");
+  py::class_<ShardPlan>(m, "ShardPlan", "Where a model fits, in numbers.")
+      .def_readonly("fits", &ShardPlan::fits)
+      .def_readonly("tight", &ShardPlan::tight)
+      .def_readonly("reason", &ShardPlan::reason)
+      .def_readonly("degrees", &ShardPlan::degrees)
+      .def_readonly("core_limit_bytes", &ShardPlan::core_limit_bytes)
+      .def_readonly("bytes_per_core", &ShardPlan::bytes_per_core)
+      .def_readonly("rejected", &ShardPlan::rejected)
+      .def_readonly("largest_batch_x_length",
+                    &ShardPlan::largest_batch_x_length)
+      .def_readonly("instance", &ShardPlan::instance)
+      .def_readonly("decode_tokens_per_second_bound",
+                    &ShardPlan::decode_tokens_per_second_bound)
+      .def_readonly("notes", &ShardPlan::notes);
+  m.def("plan_checkpoint", &plan_checkpoint, py::arg("config"), py::arg("plan"),
+        py::arg("checkpoint"), py::arg("options"),
+        "Plans a model whose checkpoint was opened.");
+  m.def("plan_parameters", &plan_parameters, py::arg("config"), py::arg("plan"),
+        py::arg("parameters"), py::arg("options"),
+        "Plans a model of (name, dtype, shape) parameters.");
+}
+
+}  // namespace trnscout::python
