@@ -146,9 +146,10 @@ def plan(
             raise InvalidArgumentError(f"what-if is {name!r}, must be {' or '.join(WHAT_IF)}")
     name, commit, config, weights = _open(model, revision)
     parallel = _parallel_plan(config)
+    dtype = dtype or _dtype_of(config)
     options = PlanOptions(
         topology=find_topology(topology),
-        dtype=dtype or _dtype_of(config),
+        dtype=dtype,
         batch=batch,
         max_length=max_length,
         max_cores=max_cores,
@@ -164,7 +165,7 @@ def plan(
         revision=commit,
         architecture=parallel.architecture,
         topology=topology,
-        dtype=dtype or _dtype_of(config),
+        dtype=dtype,
         batch=batch,
         max_length=max_length,
         what_if=list(what_if),

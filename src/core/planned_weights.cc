@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
+#include <initializer_list>
 #include <optional>
-#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -158,6 +157,23 @@ absl::flat_hash_set<std::string> tied_targets(
   return out;
 }
 
+// Whether `name` has one of `parts` and lies outside the vision tower.
+bool is_text_part(absl::string_view name,
+                  std::initializer_list<absl::string_view> parts) {
+  if (absl::StrContains(name, "vision") || absl::StrContains(name, "visual")) {
+    return false;
+  }
+  return std::any_of(
+      parts.begin(), parts.end(),
+      [name](absl::string_view part) { return absl::StrContains(name, part); });
+}
+
+// Fused projections keep the cache of the heads they compute, too.
+bool is_fused_qkv(absl::string_view name) {
+  return is_text_part(
+      name, {".qkv_proj.", ".query_key_value.", ".c_attn.", ".Wqkv.", ".qkv."});
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<WeightGroup>> group_weights(
@@ -197,32 +213,9 @@ absl::StatusOr<std::vector<WeightGroup>> group_weights(
 }
 
 bool is_kv_projection(absl::string_view name) {
-  if (absl::StrContains(name, "vision") || absl::StrContains(name, "visual")) {
-    return false;
-  }
-  for (const absl::string_view part :
-       {".k_proj.", ".v_proj.", ".key.", ".value.", ".key_proj.",
-        ".value_proj.", ".kv_proj."}) {
-    if (absl::StrContains(name, part)) return true;
-  }
-  return false;
+  return is_text_part(name, {".k_proj.", ".v_proj.", ".key.", ".value.",
+                             ".key_proj.", ".value_proj.", ".kv_proj."});
 }
-
-namespace {
-
-// Fused projections keep the cache of the heads they compute, too.
-bool is_fused_qkv(absl::string_view name) {
-  if (absl::StrContains(name, "vision") || absl::StrContains(name, "visual")) {
-    return false;
-  }
-  for (const absl::string_view part :
-       {".qkv_proj.", ".query_key_value.", ".c_attn.", ".Wqkv.", ".qkv."}) {
-    if (absl::StrContains(name, part)) return true;
-  }
-  return false;
-}
-
-}  // namespace
 
 bool shards_kv_heads(const ParallelPlan& plan,
                      absl::Span<const WeightGroup> groups, ParallelMode mode) {

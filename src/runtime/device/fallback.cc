@@ -142,12 +142,8 @@ void refresh_written(const c10::FunctionSchema& schema,
   });
 }
 
-void fallback(const c10::OperatorHandle& op, Stack* stack) {
-  run_on_core(op, stack);
-}
-
 TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
-  library.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_core>());
 }
 
 }  // namespace

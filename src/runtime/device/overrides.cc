@@ -8,7 +8,6 @@
 
 #include <array>
 #include <cstdint>
-#include <unordered_map>
 
 #include "fallback.h"
 
@@ -17,23 +16,14 @@ namespace {
 
 using torch::jit::Stack;
 
-void cpu_kernel(const c10::OperatorHandle& op, Stack* stack) {
-  run_on_core(op, stack);
-}
-
-const c10::OperatorHandle& operator_named(const char* name) {
-  // Schemas live as long as the process; the search is done once a call site.
-  thread_local std::unordered_map<const char*, c10::OperatorHandle> known;
-  const auto found = known.find(name);
-  if (found != known.end()) return found->second;
-  return known
-      .emplace(name, c10::Dispatcher::singleton().findSchemaOrThrow(name, ""))
-      .first->second;
+c10::OperatorHandle operator_named(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
 }
 
 // Same arguments as `convolution`, which picks the CPU's backend.
 void convolution(const c10::OperatorHandle& op, Stack* stack) {
-  run_on_core_as(op, operator_named("aten::convolution"), stack);
+  static const c10::OperatorHandle kernel = operator_named("aten::convolution");
+  run_on_core_as(op, kernel, stack);
 }
 
 // `convolution_backward` takes one argument more, the sizes of the bias.
@@ -44,7 +34,9 @@ void convolution_backward(const c10::OperatorHandle& op, Stack* stack) {
   const std::int64_t channels = first->toTensor().size(1);
   stack->insert(first + kBiasSizes,
                 c10::IValue(c10::List<std::int64_t>({channels})));
-  run_on_core_as(op, operator_named("aten::convolution_backward"), stack);
+  static const c10::OperatorHandle kernel =
+      operator_named("aten::convolution_backward");
+  run_on_core_as(op, kernel, stack);
 }
 
 // The CPU has no histogram of integers, and Transformers counts tokens per
@@ -52,9 +44,10 @@ void convolution_backward(const c10::OperatorHandle& op, Stack* stack) {
 // 2^53.
 at::Tensor histc(const at::Tensor& self, std::int64_t bins,
                  const c10::Scalar& min, const c10::Scalar& max) {
+  static const c10::OperatorHandle kernel = operator_named("aten::histc");
   const auto on_core = [&](const at::Tensor& values) {
     Stack stack{values, bins, min, max};
-    run_on_core(operator_named("aten::histc"), &stack);
+    run_on_core(kernel, &stack);
     return stack.front().toTensor();
   };
   if (!c10::isIntegralType(self.scalar_type(), /*includeBool=*/true)) {
@@ -88,7 +81,7 @@ constexpr std::array kDecomposed = {"native_layer_norm",
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   for (const char* const name : kDecomposed) {
     library.impl(name,
-                 torch::CppFunction::makeFromBoxedFunction<&cpu_kernel>());
+                 torch::CppFunction::makeFromBoxedFunction<&run_on_core>());
   }
   library.impl("convolution_overrideable",
                torch::CppFunction::makeFromBoxedFunction<&convolution>());
