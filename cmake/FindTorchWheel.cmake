@@ -1,9 +1,10 @@
 # Finds libtorch inside the torch wheel of the Python that will import us.
 
 find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
+# Autoload is off: a trnscout half installed must not keep us from torch.
 execute_process(
-  COMMAND ${Python_EXECUTABLE} -c
-          "import torch; print(torch.utils.cmake_prefix_path)"
+  COMMAND ${CMAKE_COMMAND} -E env TORCH_DEVICE_BACKEND_AUTOLOAD=0
+          ${Python_EXECUTABLE} -c "import torch; print(torch.utils.cmake_prefix_path)"
   OUTPUT_VARIABLE TRNSCOUT_TORCH_PREFIX
   OUTPUT_STRIP_TRAILING_WHITESPACE
   RESULT_VARIABLE TRNSCOUT_TORCH_MISSING)

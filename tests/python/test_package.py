@@ -49,8 +49,10 @@ def test_stand_alone_project_uses_both_targets_from_an_install_tree(
 
 def test_core_target_needs_no_torch(tmp_path: Path) -> None:
     """Its tests link without torch; here, its public headers name none either."""
-    libraries = run("ldd", next((REPOSITORY / "python").rglob("_core*.so"), _installed("_core")))
-    assert "torch" not in libraries and "c10" not in libraries
+    # Names alone: the addresses beside them may well spell c10.
+    names = [line.split()[0] for line in run("ldd", _installed("_core")).splitlines()]
+    assert any(name.startswith("libabsl") for name in names)
+    assert [name for name in names if re.match(r"libtorch|libc10", name)] == []
 
 
 def _installed(module: str) -> Path:
