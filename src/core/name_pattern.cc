@@ -1,10 +1,14 @@
 #include "name_pattern.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/container/node_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "printable.h"
 
 namespace trnscout {
@@ -242,6 +246,34 @@ absl::StatusOr<NamePattern> NamePattern::compile(absl::string_view regex) {
   return NamePatternCompiler(regex).compile();
 }
 
+absl::StatusOr<const NamePattern*> NamePattern::shared(
+    absl::string_view regex) {
+  struct Cache {
+    absl::Mutex mutex;
+    absl::node_hash_map<absl::string_view, absl::StatusOr<NamePattern>> made
+        ABSL_GUARDED_BY(mutex);
+  };
+  static Cache& cache = *new Cache;  // never torn down under a running thread
+  const absl::MutexLock lock(&cache.mutex);
+  const auto [found, is_new] = cache.made.try_emplace(regex);
+  if (is_new) found->second = compile(regex);
+  if (!found->second.ok()) return found->second.status();
+  return &*found->second;
+}
+
+bool NamePattern::tells_digits() const {
+  const auto digits = [](const Set& set) {
+    return std::count(set.begin() + '0', set.begin() + '9' + 1, true);
+  };
+  return std::any_of(
+      program_.begin(), program_.end(), [&](const Instruction& step) {
+        if (step.op == Op::kChar) {
+          return absl::ascii_isdigit(static_cast<unsigned char>(step.literal));
+        }
+        return step.op == Op::kSet && digits(sets_[step.x]) % 10 != 0;
+      });
+}
+
 bool NamePattern::consume(const Instruction& step, std::size_t at,
                           const Run& state) const {
   if (at >= state.name.size()) return false;
@@ -304,10 +336,16 @@ std::optional<NameMatch> NamePattern::search(absl::string_view name) const {
   constexpr std::size_t kUnset = absl::string_view::npos;
   if (name.size() > kMaxNameBytes) return std::nullopt;
   if (name.find(literal_) == absl::string_view::npos) return std::nullopt;
+  Run state{name, std::vector<std::size_t>(2 * group_count_ + 2, kUnset), 0};
+  const Instruction& first = program_.front();
   for (std::size_t begin = 0; begin <= name.size(); ++begin) {
-    Run state{name, std::vector<std::size_t>(2 * group_count_ + 2, kUnset), 0};
+    if (first.op == Op::kChar) {
+      begin = name.find(first.literal, begin);
+      if (begin == absl::string_view::npos) break;
+    }
+    // A run that fails leaves no saves behind.
     if (!run(0, begin, state)) {
-      if (!program_.empty() && program_[0].op == Op::kBegin) break;
+      if (first.op == Op::kBegin) break;
       continue;
     }
     NameMatch match{begin, state.end, {}};

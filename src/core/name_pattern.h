@@ -33,6 +33,15 @@ class NamePattern {
   /// Errors: InvalidArgument - a piece of `regex` is outside what is known.
   static absl::StatusOr<NamePattern> compile(absl::string_view regex);
 
+  /// Compiles once in the life of the program; `regex` must live as long.
+  ///
+  /// Errors:  any of `compile`.
+  /// Threads: any.
+  static absl::StatusOr<const NamePattern*> shared(absl::string_view regex);
+
+  /// Says whether some digits match where others would not.
+  bool tells_digits() const;
+
   /// Finds the leftmost match, or nothing; nothing too in a name over the
   /// limit. The groups view `name`.
   ///

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "name_pattern.h"
 #include "printable.h"
 #include "weight_conversion.h"
@@ -29,6 +29,7 @@ struct NamePart {
   absl::string_view text;
   absl::string_view digits;  // no zeros in front
 
+  NamePart() = default;
   explicit NamePart(absl::string_view part) {
     std::size_t begin = part.size();
     while (begin > 0 &&
@@ -46,15 +47,42 @@ struct NamePart {
   }
 };
 
+// Takes the part before the next dot off `rest`; false where none is left.
+bool take_part(absl::string_view& rest, bool& ended, NamePart& part) {
+  if (ended) return false;
+  const std::size_t dot = rest.find('.');
+  part = NamePart(rest.substr(0, dot));
+  ended = dot == absl::string_view::npos;
+  if (!ended) rest.remove_prefix(dot + 1);
+  return true;
+}
+
 // Orders names as the library does: layer 2 before layer 10.
-bool natural_less(const std::string& a, const std::string& b) {
-  const std::vector<absl::string_view> left = absl::StrSplit(a, '.');
-  const std::vector<absl::string_view> right = absl::StrSplit(b, '.');
-  return std::lexicographical_compare(
-      left.begin(), left.end(), right.begin(), right.end(),
-      [](absl::string_view x, absl::string_view y) {
-        return NamePart(x).key() < NamePart(y).key();
-      });
+bool natural_less(absl::string_view a, absl::string_view b) {
+  bool a_ended = false;
+  bool b_ended = false;
+  NamePart left;
+  NamePart right;
+  while (true) {
+    const bool more = take_part(a, a_ended, left);
+    if (!take_part(b, b_ended, right)) return false;
+    if (!more) return true;
+    if (left.key() < right.key()) return true;
+    if (right.key() < left.key()) return false;
+  }
+}
+
+// The name with 0 for each digit past its first two parts, which tell whether
+// the model has such a module at all.
+std::string without_digits(absl::string_view name) {
+  std::string out(name);
+  const std::size_t dot = name.find('.');
+  const std::size_t from =
+      dot == absl::string_view::npos ? dot : name.find('.', dot + 1);
+  for (std::size_t i = std::min(from, out.size()); i < out.size(); ++i) {
+    if (absl::ascii_isdigit(static_cast<unsigned char>(out[i]))) out[i] = '0';
+  }
+  return out;
 }
 
 // Renames and collects the tensors of one load.
@@ -68,13 +96,22 @@ class Load {
     if (!transforms.ok()) return transforms.status();
     out.transforms_ = *std::move(transforms);
     for (const absl::string_view regex : classes.ignored) {
-      auto pattern = NamePattern::compile(regex);
+      const auto pattern = NamePattern::shared(regex);
       if (!pattern.ok()) return pattern.status();
-      out.ignored_.push_back(*std::move(pattern));
+      out.ignored_.push_back(*pattern);
     }
     out.guards_.resize(out.transforms_.size());
     return out;
   }
+
+  // Whether what a name becomes may hang on the names before it.
+  bool needs_order() const {
+    return absl::c_any_of(transforms_, [](const WeightTransform& transform) {
+      return transform.row->kind == TransformKind::kGroupRename;
+    });
+  }
+
+  void expect(std::size_t tensors) { out_.parameters.reserve(tensors); }
 
   absl::Status add(const TensorInfo& tensor) {
     Name name{tensor.name, -1, 0};
@@ -83,19 +120,21 @@ class Load {
       name = {with_prefix(tensor.name), -1, 0};
     }
     const bool ignored =
-        absl::c_any_of(ignored_, [&name](const NamePattern& pattern) {
-          return pattern.search(name.text).has_value();
+        absl::c_any_of(ignored_, [&name](const NamePattern* pattern) {
+          return pattern->search(name.text).has_value();
         });
     if (ignored || !known(name.text)) {
       out_.left_out.push_back(tensor.name);
       return absl::OkStatus();
     }
-    ParameterInfo info{tensor.name, tensor.dtype, tensor.shape, {tensor.name}};
+    ParameterInfo info{"", tensor.dtype, tensor.shape, {}};
+    info.tensors.push_back(tensor.name);
     if (name.transform < 0) {
       info.name = std::move(name.text);
       out_.parameters.push_back(std::move(info));
       return absl::OkStatus();
     }
+    info.name = tensor.name;
     const auto index = static_cast<std::size_t>(name.transform);
     auto& lists = collected_[{std::move(name.text), index}];
     lists.resize(transforms_[index].sources.size());
@@ -105,16 +144,23 @@ class Load {
 
   absl::StatusOr<LoadedParameters> finish() && {
     for (auto& [key, lists] : collected_) {
+      for (auto& list : lists) {
+        absl::c_sort(list, [](const ParameterInfo& a, const ParameterInfo& b) {
+          return natural_less(a.name, b.name);
+        });
+      }
       auto made =
           convert(*transforms_[key.second].row, key.first, std::move(lists));
       if (!made.ok()) return made.status();
       std::move(made->begin(), made->end(),
                 std::back_inserter(out_.parameters));
     }
-    absl::c_sort(out_.parameters,
-                 [](const ParameterInfo& a, const ParameterInfo& b) {
-                   return a.name < b.name;
-                 });
+    const auto by_name = [](const ParameterInfo& a, const ParameterInfo& b) {
+      return a.name < b.name;
+    };
+    if (!absl::c_is_sorted(out_.parameters, by_name)) {
+      absl::c_sort(out_.parameters, by_name);
+    }
     return std::move(out_);
   }
 
@@ -155,37 +201,97 @@ class Load {
     return name;
   }
 
+  // What becomes of a name, for all names that differ in digits alone.
+  struct Recipe {
+    struct Step {
+      std::size_t transform = 0;
+      bool applies = false;
+    };
+    std::vector<Step> steps;
+    bool shared = true;  // no step saw digits that others may lack
+  };
+
+  // A model has few kinds of names: what one of them met, the others meet.
+  absl::Status rename_all(Name& name) {
+    const std::string kind = without_digits(name.text);
+    const auto found = recipes_.find(kind);
+    if (found != recipes_.end()) {
+      Name followed = name;
+      const Recipe recipe = found->second;  // a guard that is met clears them
+      if (follow(recipe, followed)) {
+        name = std::move(followed);
+        name.text = with_prefix(std::move(name.text));
+        return absl::OkStatus();
+      }
+    }
+    Recipe recipe;
+    if (absl::Status status = rename_all(name, recipe); !status.ok()) {
+      return status;
+    }
+    if (recipe.shared) recipes_[kind] = std::move(recipe);
+    name.text = with_prefix(std::move(name.text));
+    return absl::OkStatus();
+  }
+
   // All the renames that apply, then at most one conversion.
-  absl::Status rename_all(Name& out) {
+  absl::Status rename_all(Name& name, Recipe& recipe) {
     for (const bool converts : {false, true}) {
       for (std::size_t i = 0; i < transforms_.size(); ++i) {
         const bool is_conversion =
             transforms_[i].row->kind == TransformKind::kConvert;
         if (is_conversion != converts) continue;
-        bool guard = guards_[i];
-        auto made = rename(transforms_[i], out.text, guard);
-        guards_[i] = guard;
+        auto made = rename_by(i, name.text);
+        if (made || transforms_[i].tells_digits) {
+          recipe.steps.push_back({i, made.has_value()});
+        }
         if (!made) continue;
         if (transforms_[i].row->kind == TransformKind::kUnsupported) {
           return absl::UnimplementedError(absl::StrCat(
-              "tensor ", printable(out.text), ": rename ",
+              "tensor ", printable(name.text), ": rename ",
               transforms_[i].row->name, " cannot be told from names alone"));
         }
-        out.text = std::move(made->name);
-        if (!converts) continue;
-        out.transform = static_cast<std::int32_t>(i);
-        out.source = made->source;
-        break;
+        recipe.shared &= !made->tells_digits;
+        take(i, *std::move(made), name);
+        if (converts) break;
       }
     }
-    out.text = with_prefix(std::move(out.text));
     return absl::OkStatus();
+  }
+
+  // False where this name's digits lead elsewhere.
+  bool follow(const Recipe& recipe, Name& name) {
+    for (const Recipe::Step& step : recipe.steps) {
+      auto made = rename_by(step.transform, name.text);
+      if (made.has_value() != step.applies) return false;
+      if (!made) continue;
+      if (made->tells_digits) return false;
+      take(step.transform, *std::move(made), name);
+    }
+    return true;
+  }
+
+  std::optional<Renamed> rename_by(std::size_t transform,
+                                   absl::string_view name) {
+    bool guard = guards_[transform];
+    auto made = rename(transforms_[transform], name, guard);
+    // From here on the names before this one would come to something else.
+    if (guard != guards_[transform]) recipes_.clear();
+    guards_[transform] = guard;
+    return made;
+  }
+
+  void take(std::size_t transform, Renamed made, Name& name) const {
+    name.text = std::move(made.name);
+    if (transforms_[transform].row->kind != TransformKind::kConvert) return;
+    name.transform = static_cast<std::int32_t>(transform);
+    name.source = made.source;
   }
 
   const ModelRow* model_;
   std::vector<WeightTransform> transforms_;
-  std::vector<NamePattern> ignored_;
+  std::vector<const NamePattern*> ignored_;
   std::vector<bool> guards_;
+  absl::flat_hash_map<std::string, Recipe> recipes_;
   std::map<std::pair<std::string, std::size_t>,
            std::vector<std::vector<ParameterInfo>>>
       collected_;
@@ -199,7 +305,9 @@ absl::StatusOr<LoadedParameters> load_parameters(
     absl::Span<const TensorInfo> tensors) {
   auto load = Load::start(classes, model_type);
   if (!load.ok()) return load.status();
+  load->expect(tensors.size());
   std::vector<const TensorInfo*> sorted;
+  sorted.reserve(tensors.size());
   for (const TensorInfo& tensor : tensors) {
     if (tensor.name.size() > NamePattern::kMaxNameBytes) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -208,9 +316,11 @@ absl::StatusOr<LoadedParameters> load_parameters(
     }
     sorted.push_back(&tensor);
   }
-  absl::c_sort(sorted, [](const TensorInfo* a, const TensorInfo* b) {
-    return natural_less(a->name, b->name);
-  });
+  if (load->needs_order()) {
+    absl::c_sort(sorted, [](const TensorInfo* a, const TensorInfo* b) {
+      return natural_less(a->name, b->name);
+    });
+  }
   for (const TensorInfo* tensor : sorted) {
     absl::Status status = load->add(*tensor);
     if (!status.ok()) return status;

@@ -87,10 +87,12 @@ absl::Status append(const ConversionRow& conversion, const std::string* path,
       made.scope = absl::StrCat(scope, scope.empty() ? "" : ".");
       made.base_prefix = absl::StrCat(base_prefix, dot);
     }
+    made.tells_digits = row.kind == TransformKind::kOffsetRename;
     for (const SourceRow& source : row.sources) {
-      auto pattern = NamePattern::compile(source.regex);
+      const auto pattern = NamePattern::shared(source.regex);
       if (!pattern.ok()) return pattern.status();
-      made.sources.push_back(*std::move(pattern));
+      made.sources.push_back(*pattern);
+      made.tells_digits |= (*pattern)->tells_digits();
     }
   }
   return absl::OkStatus();
@@ -365,7 +367,7 @@ std::optional<Renamed> rename(const WeightTransform& transform,
   std::optional<NameMatch> match;
   std::size_t branch = 0;
   for (std::size_t i = 0; i < transform.sources.size(); ++i) {
-    auto found = transform.sources[i].search(rest);
+    auto found = transform.sources[i]->search(rest);
     if (!found || (match && found->begin >= match->begin)) continue;
     match = std::move(found);
     branch = i;
@@ -385,7 +387,7 @@ std::optional<Renamed> rename(const WeightTransform& transform,
   return Renamed{absl::StrCat(prefix, rest.substr(0, at),
                               filled(target, *match, row.offset),
                               rest.substr(at + met.size())),
-                 source};
+                 source, transform.tells_digits || at != match->begin};
 }
 
 absl::StatusOr<std::vector<ParameterInfo>> convert(

@@ -25,10 +25,11 @@ struct PlacedClass {
 /// for.
 struct WeightTransform {
   const TransformRow* row = nullptr;
-  std::vector<NamePattern> sources;
+  std::vector<const NamePattern*> sources;
   bool scoped = false;
-  std::string scope;        ///< path below the base model, with its dot
-  std::string base_prefix;  ///< with its dot
+  std::string scope;          ///< path below the base model, with its dot
+  std::string base_prefix;    ///< with its dot
+  bool tells_digits = false;  ///< names unlike in digits alone may part ways
 };
 
 /// Collects the transforms of a model in the order Transformers runs them.
@@ -43,7 +44,8 @@ absl::StatusOr<std::vector<WeightTransform>> weight_transforms(
 /// A tensor's name after one transform.
 struct Renamed {
   std::string name;
-  std::int32_t source = 0;  ///< which of the transform's sources it met
+  std::int32_t source = 0;    ///< which of the transform's sources it met
+  bool tells_digits = false;  ///< as of a transform, seen on this name
 };
 
 /// Renames, or returns nothing where the transform does not apply.

@@ -84,6 +84,28 @@ TEST(NamePattern, RefusesWhatItDoesNotKnow) {
               StatusIs(kInvalid, HasSubstr("nested too deep")));
 }
 
+TEST(NamePattern, SaysWhetherItTellsDigitsApart) {
+  const auto tells = [](absl::string_view regex) {
+    const auto pattern = NamePattern::compile(regex);
+    EXPECT_THAT(pattern, IsOk());
+    return pattern.ok() && pattern->tells_digits();
+  };
+  EXPECT_FALSE(tells(R"(layers\.\d+\.(\w+).*[ab](?!\w))"));
+  EXPECT_FALSE(tells("[0123456789]x"));
+  EXPECT_TRUE(tells("conv[12]x"));
+  EXPECT_TRUE(tells(R"(layers\.0\.)"));
+  EXPECT_TRUE(tells("a(?!7)"));
+}
+
+TEST(NamePattern, IsCompiledOnceWhereShared) {
+  const auto first = NamePattern::shared("a.b");
+  ASSERT_THAT(first, IsOk());
+  EXPECT_THAT(NamePattern::shared("a.b"), IsOkAndHolds(*first));
+  EXPECT_THAT(NamePattern::shared("a|b"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("an alternative outside a group")));
+}
+
 TEST(NamePattern, IsBoundedInHostileNames) {
   const auto pattern = NamePattern::compile(R"(a.*a\.?b)");
   ASSERT_THAT(pattern, IsOk());

@@ -8,6 +8,7 @@ Models are on the meta device with a few layers, so their widths cost nothing.
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 import warnings
@@ -287,6 +288,41 @@ def test_conversions_give_the_models_own_parameters(
     assert loaded.left_out == []
     counts["conversions"] += 1
     counts["parameters converted"] += len(expected)
+
+
+def load_names(plan: trnscout.ParallelPlan, names: list[str]) -> dict[str, str]:
+    """Return the parameter that each tensor becomes, or becomes a part of."""
+    loaded = plan.parameters_of([(name, "F32", [4, 4]) for name in names])
+    return {tensor: p.name for p in loaded.parameters for tensor in p.tensors}
+
+
+# Renames that go by whether the checkpoint has these tensors as well.
+GUARDS = {
+    "Kimi_K25ForConditionalGeneration": [
+        f"vision_tower.encoder.blocks.0.{part}0.weight" for part in ("mlp.fc", "norm")
+    ]
+}
+
+
+@pytest.mark.parametrize(("name", "model_type"), ARCHITECTURES)
+def test_a_tensor_is_named_alike_among_others_and_alone(name: str, model_type: str) -> None:
+    """Names that differ in digits alone are renamed together; that must not show."""
+    plan = trnscout.find_parallel_plan(model_type)
+    if plan.architecture != name:
+        plan = trnscout.find_parallel_plan(name)
+    model = build(name, model_type)
+    stored = revert_weight_conversion(model, dict(model.state_dict()))
+    deep = {re.sub(r"\.[01]\.", f".{n}.", key) for key in stored for n in (0, 1, 7, 10, 61, 78)}
+    guards = GUARDS.get(name, [])
+    alone: dict[str, str] = {}
+    joined = []
+    for key in sorted(deep):
+        try:
+            alone |= load_names(plan, [key, *(set(guards) - {key})])
+        except (trnscout.InvalidArgumentError, trnscout.UnimplementedError):
+            joined.append(key)  # a part of a parameter
+    together = load_names(plan, sorted(deep - set(joined)))
+    assert together == alone
 
 
 @pytest.mark.full
