@@ -225,6 +225,7 @@ def operation(op: Any) -> str:
         "PermuteForRope": ("kKeepShape", ""),
         "ErnieFuseAndSplitTextVisionExperts": ("kFuseExperts", ""),
         "Inkling2LoopDequantizeExperts": ("kDequantize", ""),
+        "Split": ("kSplit", "dim"),
         "Transpose": ("kTranspose", "dim0"),
     }
     name = type(op).__name__
@@ -232,7 +233,7 @@ def operation(op: Any) -> str:
     dims = [getattr(op, attribute) if attribute else 0, 0]
     if name == "Transpose":
         dims[1] = op.dim1
-        kind = "kUnsupported" if op.check_dims else kind
+        kind = "kTransposeToFit" if op.check_dims else kind
     if name == "ErnieFuseAndSplitTextVisionExperts":
         dims = [op.stack_dim, op.concat_dim]
     if name == "Chunk" and op.num_shards_attribute is not None:

@@ -13,6 +13,8 @@
 
 namespace trnscout {
 
+struct ModelConfig;
+
 /// How Transformers lays out a module or parameter over the ranks.
 enum class ParallelStyle : std::uint8_t {
   kReplicate,
@@ -173,12 +175,14 @@ struct ParallelPlan {
   /// Errors: InvalidArgument - tensors that a conversion joins do not fit each
   ///         other, one is lacking, or a name is too long.
   ///         Unimplemented - a tensor meets a conversion that needs more than
-  ///         names and shapes.
+  ///         names and shapes, or sizes that `config` would give.
   ///         NotFound - `architecture` or `nested` was changed to what
   ///         `find_parallel_plan` does not find.
   /// Cost:   O(tensors * conversions).
   absl::StatusOr<LoadedParameters> parameters_of(
       absl::Span<const TensorInfo> tensors) const;
+  absl::StatusOr<LoadedParameters> parameters_of(
+      absl::Span<const TensorInfo> tensors, const ModelConfig& config) const;
 };
 
 /// The version of Transformers that the plans come from.

@@ -10,6 +10,7 @@
 
 #include "bindings.h"
 #include "status.h"
+#include "trnscout/model_config.h"
 
 namespace trnscout::python {
 namespace py = pybind11;
@@ -42,21 +43,23 @@ using Headers = std::vector<
     std::tuple<std::string, std::string, std::vector<std::int64_t>>>;
 
 LoadedParameters load(const ParallelPlan& self,
-                      const std::vector<TensorInfo>& tensors) {
+                      const std::vector<TensorInfo>& tensors,
+                      const ModelConfig* config) {
   auto loaded = [&] {
     const py::gil_scoped_release release;  // a checkpoint may be large
-    return self.parameters_of(tensors);
+    return config == nullptr ? self.parameters_of(tensors)
+                             : self.parameters_of(tensors, *config);
   }();
   return unwrap(std::move(loaded));
 }
 
-LoadedParameters load_headers(const ParallelPlan& self,
-                              const Headers& headers) {
+LoadedParameters load_headers(const ParallelPlan& self, const Headers& headers,
+                              const ModelConfig* config) {
   std::vector<TensorInfo> tensors;
   for (const auto& [name, dtype, shape] : headers) {
     tensors.push_back({.name = name, .dtype = dtype, .shape = shape});
   }
-  return load(self, tensors);
+  return load(self, tensors, config);
 }
 
 void bind_enums(py::module_& m) {
@@ -159,9 +162,11 @@ void bind_plan(py::module_& m) {
           py::arg("parameter_name"), py::arg("mode"),
           "None leaves a whole copy on every rank.")
       .def("parameters_of", &load, py::arg("tensors"),
+           py::arg("config") = nullptr,
            "Applies the renames and conversions of the load to the tensors "
-           "of a checkpoint.")
+           "of a checkpoint; a few conversions need sizes of the config.")
       .def("parameters_of", &load_headers, py::arg("headers"),
+           py::arg("config") = nullptr,
            "As above, of (name, dtype, shape) for each tensor.");
 }
 

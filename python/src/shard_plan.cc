@@ -41,7 +41,7 @@ ShardPlan plan_checkpoint(const ModelConfig& config, const ParallelPlan& plan,
                           const Checkpoint& checkpoint,
                           const PlanOptions& options) {
   const py::gil_scoped_release unlocked;
-  const auto loaded = plan.parameters_of(checkpoint.tensors());
+  const auto loaded = plan.parameters_of(checkpoint.tensors(), config);
   if (!loaded.ok()) {
     const py::gil_scoped_acquire locked;
     throw_if_error(loaded.status());

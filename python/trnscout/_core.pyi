@@ -754,9 +754,11 @@ class ParallelPlan:
     Where Transformers puts the parameters of one architecture.
     """
     @typing.overload
-    def parameters_of(self, tensors: collections.abc.Sequence[TensorInfo]) -> LoadedParameters:
+    def parameters_of(
+        self, tensors: collections.abc.Sequence[TensorInfo], config: ModelConfig = None
+    ) -> LoadedParameters:
         """
-        Applies the renames and conversions of the load to the tensors of a checkpoint.
+        Applies the renames and conversions of the load to the tensors of a checkpoint; a few conversions need sizes of the config.
         """
     @typing.overload
     def parameters_of(
@@ -764,6 +766,7 @@ class ParallelPlan:
         headers: collections.abc.Sequence[
             tuple[str, str, collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]]
         ],
+        config: ModelConfig = None,
     ) -> LoadedParameters:
         """
         As above, of (name, dtype, shape) for each tensor.

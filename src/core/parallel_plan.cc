@@ -163,7 +163,14 @@ absl::StatusOr<LoadedParameters> ParallelPlan::parameters_of(
     absl::Span<const TensorInfo> tensors) const {
   const auto classes = find_model_classes(architecture, nested);
   if (!classes.ok()) return classes.status();
-  return load_parameters(*classes, model_type, tensors);
+  return load_parameters(*classes, model_type, tensors, nullptr);
+}
+
+absl::StatusOr<LoadedParameters> ParallelPlan::parameters_of(
+    absl::Span<const TensorInfo> tensors, const ModelConfig& config) const {
+  const auto classes = find_model_classes(architecture, nested);
+  if (!classes.ok()) return classes.status();
+  return load_parameters(*classes, model_type, tensors, &config);
 }
 
 }  // namespace trnscout

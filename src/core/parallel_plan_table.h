@@ -16,12 +16,14 @@ struct RuleRow {
 };
 
 enum class OperationKind : std::uint8_t {
-  kStack,        // one more dimension, `dim0`, over the tensors of a source
-  kConcatenate,  // along `dim0`
-  kChunk,        // into equal parts along `dim0`, one a target
-  kTranspose,    // `dim0` with `dim1`
-  kKeepShape,    // moves values only
-  kDequantize,   // keeps the shape where only one source is there
+  kStack,           // one more dimension, `dim0`, over the tensors of a source
+  kConcatenate,     // along `dim0`
+  kChunk,           // into equal parts along `dim0`, one a target
+  kSplit,           // along `dim0`, by the sizes of the config
+  kTranspose,       // `dim0` with `dim1`
+  kTransposeToFit,  // the same where the hidden size is not in its place
+  kKeepShape,       // moves values only
+  kDequantize,      // keeps the shape where only one source is there
   kFuseExperts,  // ERNIE: stacks a part of the list for each target and joins
   kUnsupported,  // needs a config or the model itself
 };

@@ -89,8 +89,9 @@ std::string without_digits(absl::string_view name) {
 class Load {
  public:
   static absl::StatusOr<Load> start(const ModelClasses& classes,
-                                    absl::string_view model_type) {
-    Load out(*classes.model);
+                                    absl::string_view model_type,
+                                    const ModelConfig* config) {
+    Load out(*classes.model, config);
     auto transforms = weight_transforms(classes.classes, model_type,
                                         classes.model->base_prefix);
     if (!transforms.ok()) return transforms.status();
@@ -149,8 +150,8 @@ class Load {
           return natural_less(a.name, b.name);
         });
       }
-      auto made =
-          convert(*transforms_[key.second].row, key.first, std::move(lists));
+      auto made = convert(*transforms_[key.second].row, key.first,
+                          std::move(lists), config_);
       if (!made.ok()) return made.status();
       std::move(made->begin(), made->end(),
                 std::back_inserter(out_.parameters));
@@ -171,7 +172,8 @@ class Load {
     std::int32_t source = 0;
   };
 
-  explicit Load(const ModelRow& model) : model_(&model) {}
+  Load(const ModelRow& model, const ModelConfig* config)
+      : model_(&model), config_(config) {}
 
   // Whether the model has a module or tensor at the name's first parts.
   bool known(absl::string_view name) const {
@@ -288,6 +290,7 @@ class Load {
   }
 
   const ModelRow* model_;
+  const ModelConfig* config_;
   std::vector<WeightTransform> transforms_;
   std::vector<const NamePattern*> ignored_;
   std::vector<bool> guards_;
@@ -302,8 +305,8 @@ class Load {
 
 absl::StatusOr<LoadedParameters> load_parameters(
     const ModelClasses& classes, absl::string_view model_type,
-    absl::Span<const TensorInfo> tensors) {
-  auto load = Load::start(classes, model_type);
+    absl::Span<const TensorInfo> tensors, const ModelConfig* config) {
+  auto load = Load::start(classes, model_type, config);
   if (!load.ok()) return load.status();
   load->expect(tensors.size());
   std::vector<const TensorInfo*> sorted;

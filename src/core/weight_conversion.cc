@@ -240,9 +240,64 @@ absl::Status unsupported(absl::string_view target, const OperationRow& op) {
                    " needs more than the shapes of the checkpoint"));
 }
 
+// Transposes where the hidden size is not in its place: a weight has it last,
+// the one that leads back to the hidden states first.
+absl::Status transpose_to_fit(absl::string_view target, const OperationRow& op,
+                              std::int64_t hidden,
+                              std::vector<Tensors>& lists) {
+  const ParameterInfo& tensor = lists[0][0];
+  const bool leads_back = absl::StrContains(target, "down_proj");
+  const auto place = dimension(target, tensor, leads_back ? op.dim0 : op.dim1);
+  if (!place.ok()) return place.status();
+  if (tensor.shape[*place] == hidden) return absl::OkStatus();
+  if (absl::Status status = transpose(target, op, lists); !status.ok()) {
+    return status;
+  }
+  if (lists[0][0].shape[*place] == hidden) return absl::OkStatus();
+  return misfit(target,
+                absl::StrCat("tensor ", printable(lists[0][0].tensors[0]),
+                             " has no dimension of the hidden size ", hidden));
+}
+
+// Rows of the parameter that `target` names, or 0 where the config is not read
+// for that.
+std::int64_t rows_of(absl::string_view target, const ModelConfig& config) {
+  if (absl::EndsWith(target, "q_proj")) return config.q_heads * config.head_dim;
+  if (absl::EndsWith(target, "k_proj") || absl::EndsWith(target, "v_proj")) {
+    return config.kv_heads * config.head_dim;
+  }
+  return 0;
+}
+
+// Cuts one tensor into its targets, each as long as the config says.
+absl::Status split(const TransformRow& transform, absl::string_view target,
+                   const OperationRow& op, const ModelConfig& config,
+                   std::vector<Tensors>& lists) {
+  const ParameterInfo whole = lists[0][0];
+  const auto place = dimension(target, whole, op.dim0);
+  if (!place.ok()) return place.status();
+  lists.clear();
+  std::int64_t left = whole.shape[*place];
+  for (const absl::string_view name : transform.targets) {
+    const std::int64_t rows = rows_of(name, config);
+    if (rows == 0) return unsupported(target, op);
+    ParameterInfo part = whole;
+    part.shape[*place] = rows;
+    lists.push_back({std::move(part)});
+    left -= rows;
+  }
+  if (left == 0) return absl::OkStatus();
+  return misfit(
+      target, absl::StrCat("tensor ", printable(whole.tensors[0]), " of shape ",
+                           shape_text(whole.shape),
+                           " is not as long as the heads of the config"));
+}
+
 // One step; a list for each source, or for each target after a cut.
-absl::Status apply(const OperationRow& op, absl::string_view target,
-                   std::size_t targets, std::vector<Tensors>& lists) {
+absl::Status apply(const OperationRow& op, const TransformRow& transform,
+                   absl::string_view target, const ModelConfig* config,
+                   std::vector<Tensors>& lists) {
+  const std::size_t targets = transform.targets.size();
   switch (op.kind) {
     case OperationKind::kStack:
       for (Tensors& list : lists) {
@@ -273,8 +328,14 @@ absl::Status apply(const OperationRow& op, absl::string_view target,
       lists = *std::move(made);
       return absl::OkStatus();
     }
+    case OperationKind::kSplit:
+      if (config == nullptr) return unsupported(target, op);
+      return split(transform, target, op, *config, lists);
     case OperationKind::kTranspose:
       return transpose(target, op, lists);
+    case OperationKind::kTransposeToFit:
+      if (config == nullptr) return unsupported(target, op);
+      return transpose_to_fit(target, op, config->hidden, lists);
     case OperationKind::kKeepShape:
       return absl::OkStatus();
     case OperationKind::kDequantize:
@@ -392,7 +453,8 @@ std::optional<Renamed> rename(const WeightTransform& transform,
 
 absl::StatusOr<std::vector<ParameterInfo>> convert(
     const TransformRow& transform, absl::string_view target,
-    std::vector<std::vector<ParameterInfo>> collected) {
+    std::vector<std::vector<ParameterInfo>> collected,
+    const ModelConfig* config) {
   if (!may_lack_sources(transform)) {
     for (std::size_t i = 0; i < collected.size(); ++i) {
       if (!collected[i].empty()) continue;
@@ -408,8 +470,7 @@ absl::StatusOr<std::vector<ParameterInfo>> convert(
                      [](const Tensors& list) { return list.empty(); }),
       collected.end());
   for (const OperationRow& op : transform.operations) {
-    absl::Status status =
-        apply(op, target, transform.targets.size(), collected);
+    absl::Status status = apply(op, transform, target, config, collected);
     if (!status.ok()) return status;
   }
   std::vector<ParameterInfo> out;

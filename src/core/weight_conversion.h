@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "name_pattern.h"
 #include "parallel_plan_table.h"
+#include "trnscout/model_config.h"
 #include "trnscout/parallel_plan.h"
 
 namespace trnscout {
@@ -58,11 +59,13 @@ std::optional<Renamed> rename(const WeightTransform& transform,
 ///
 /// `target` is the name of the first parameter that comes of it; `collected`
 /// holds a list of tensors for each source, in the transform's own order.
+/// `config` gives sizes that some conversions need; it may be null.
 ///
-/// Errors: InvalidArgument - the tensors do not fit each other.
+/// Errors: InvalidArgument - the tensors do not fit each other or `config`.
 ///         Unimplemented - the conversion needs more than shapes.
 absl::StatusOr<std::vector<ParameterInfo>> convert(
     const TransformRow& transform, absl::string_view target,
-    std::vector<std::vector<ParameterInfo>> collected);
+    std::vector<std::vector<ParameterInfo>> collected,
+    const ModelConfig* config);
 
 }  // namespace trnscout

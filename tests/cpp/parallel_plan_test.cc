@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "status_matchers.h"
+#include "trnscout/model_config.h"
 
 namespace trnscout {
 namespace {
@@ -345,6 +346,55 @@ TEST(ParametersOf, NamesTheConversionThatNeedsMoreThanShapes) {
       plan->parameters_of({tensor("model.llm.unembed.weight", {8, 4})}),
       StatusIs(kUnimplemented, AllOf(HasSubstr("Inkling2UnpadVocab"),
                                      HasSubstr("needs more than the shapes"))));
+}
+
+TEST(ParametersOf, TurnsExpertsByTheHiddenSizeOfTheConfig) {
+  const auto plan = find_parallel_plan("qwen3_vl_moe");
+  ASSERT_THAT(plan, IsOk());
+  ModelConfig config;
+  config.hidden = 6;
+  const std::string start = "model.language_model.layers.0.mlp.experts.";
+  for (const bool stored_turned : {false, true}) {
+    const std::vector<std::int64_t> up = {2, 8, 6};
+    const std::vector<std::int64_t> turned = {2, 6, 8};
+    const auto loaded = plan->parameters_of(
+        {tensor(start + "gate_up_proj", stored_turned ? turned : up),
+         tensor(start + "down_proj", stored_turned ? up : turned)},
+        config);
+    ASSERT_THAT(loaded, IsOk());
+    ASSERT_THAT(loaded->parameters, testing::SizeIs(2));
+    EXPECT_EQ(loaded->parameters[0].shape, turned);  // down_proj
+    EXPECT_EQ(loaded->parameters[1].shape, up);
+  }
+  const auto odd = tensor(start + "down_proj", {2, 5, 7});
+  EXPECT_THAT(plan->parameters_of({odd}, config),
+              StatusIs(kInvalid, HasSubstr("has no dimension of the hidden "
+                                           "size 6")));
+  EXPECT_THAT(plan->parameters_of({odd}),
+              StatusIs(kUnimplemented, HasSubstr("conversion Transpose")));
+}
+
+TEST(ParametersOf, SplitsFusedProjectionsByTheHeadsOfTheConfig) {
+  const auto plan = find_parallel_plan("molmo2");
+  ASSERT_THAT(plan, IsOk());
+  ModelConfig config;
+  config.q_heads = 4;
+  config.kv_heads = 2;
+  config.head_dim = 3;
+  const std::string name =
+      "model.transformer.blocks.0.self_attn.att_proj.weight";
+  const auto loaded = plan->parameters_of({tensor(name, {24, 5})}, config);
+  ASSERT_THAT(loaded, IsOk());
+  std::vector<std::vector<std::int64_t>> shapes;
+  for (const auto& parameter : loaded->parameters) {
+    shapes.push_back(parameter.shape);
+  }
+  EXPECT_THAT(shapes, ElementsAre(ElementsAre(6, 5), ElementsAre(12, 5),
+                                  ElementsAre(6, 5)));  // k, q, v
+  EXPECT_THAT(plan->parameters_of({tensor(name, {25, 5})}, config),
+              StatusIs(kInvalid, HasSubstr("is not as long as the heads")));
+  EXPECT_THAT(plan->parameters_of({tensor(name, {24, 5})}),
+              StatusIs(kUnimplemented, HasSubstr("conversion Split")));
 }
 
 TEST(ParametersOf, RefusesAPlanOfNoKnownArchitecture) {
