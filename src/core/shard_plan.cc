@@ -1,9 +1,7 @@
 #include "trnscout/shard_plan.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "trnscout/memory_ledger.h"
 
 namespace trnscout {
 namespace {

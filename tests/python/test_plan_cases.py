@@ -13,9 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import transformers
+from transformers.distributed.sharding_utils import DtensorShardOperation
 
 from rank_slices import KNOWN, TRN2, Parameters, Ranks, cut, llama, write_config
-from trnscout import InvalidArgumentError, find_topology, plan
+from test_parallel_plan import apply_plans, ranks_of
+from trnscout import InvalidArgumentError, ParallelMode, find_topology, plan
 
 GIB = 2**30
 
@@ -297,6 +300,43 @@ def test_split_fused_layers_equal_the_whole_ones() -> None:
         through_mlp -= mlp(held[GATE_UP], held[down])
     np.testing.assert_allclose(attended, 0, atol=1e-12)
     np.testing.assert_allclose(through_mlp, 0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("half", "loads"), [(6, False), (3, False), (7, True), (4, True)])
+def test_packed_experts_that_the_loader_fails_on_are_rejected(
+    half: int, loads: bool, tmp_path: Path
+) -> None:
+    """The loader itself reads for the last of four ranks what a stacked checkpoint holds."""
+    config = transformers.MixtralConfig(
+        hidden_size=16,
+        intermediate_size=half,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        num_local_experts=3,
+        vocab_size=64,
+    )
+    model = transformers.MixtralForCausalLM(config)
+    name = "model.layers.0.mlp.experts.gate_up_proj"
+    experts = model.get_parameter(name).detach().clone()
+    (stacked := tmp_path / "stacked").mkdir()
+    model.save_pretrained(stacked, save_original_format=False)
+    model.save_pretrained(tmp_path / "single", save_original_format=True)
+    with ranks_of(3, 4) as mesh:
+        apply_plans(model, ParallelMode.TENSOR, 4, mesh)
+        read = DtensorShardOperation(model.get_parameter(name))
+        if loads:
+            assert read.shard_tensor(experts).shape == (3, 2, 16)
+        else:
+            with pytest.raises(IndexError):
+                read.shard_tensor(experts)
+    machine = TRN2.replace(tp_degrees=[4])
+    found = plan(str(stacked), topology=machine, max_length=128)
+    assert (found.verdict == "FITS") == loads, found.reason
+    if not loads:
+        assert f"rank 3 of 4 would hold nothing of {name}, two halves of {half}" in found.reason
+    # Experts that are stored one by one are read another way, which takes empty parts.
+    assert plan(str(tmp_path / "single"), topology=machine, max_length=128).verdict == "FITS"
 
 
 # ---- C055: a tied head -------------------------------------------------------------------------
