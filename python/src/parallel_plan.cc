@@ -105,8 +105,7 @@ void bind_parts(py::module_& m) {
             return out;
           },
           "The (begin, end) ranges along each dimension, which are joined.")
-      .def_readonly("padding_rows", &ParameterShard::padding_rows,
-                    "Rows of zeros that follow, in what-if layouts.");
+      .def_readonly("padding_rows", &ParameterShard::padding_rows);
   py::class_<ParameterInfo>(m, "ParameterInfo",
                             "A parameter as the model holds it once loaded.")
       .def_readonly("name", &ParameterInfo::name)

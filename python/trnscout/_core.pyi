@@ -721,10 +721,7 @@ class ParameterShard:
         The (begin, end) ranges along each dimension, which are joined.
         """
     @property
-    def padding_rows(self) -> int:
-        """
-        Rows of zeros that follow, in what-if layouts.
-        """
+    def padding_rows(self) -> int: ...
     @property
     def shape(self) -> list[int]: ...
 
