@@ -65,7 +65,8 @@ using DimensionSlice = std::vector<IndexRange>;
 /// One rank's part of a parameter, a slice for each dimension.
 struct ParameterShard {
   std::vector<DimensionSlice> dimensions;
-
+  /// Zeros after the rows of the first dimension; only in what-if layouts.
+  std::int64_t padding_rows = 0;
   std::vector<std::int64_t> shape() const;
   friend bool operator==(const ParameterShard&,
                          const ParameterShard&) = default;

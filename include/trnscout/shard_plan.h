@@ -12,6 +12,7 @@
 #include "trnscout/model_config.h"
 #include "trnscout/parallel_plan.h"
 #include "trnscout/topology.h"
+#include "trnscout/what_if.h"
 
 namespace trnscout {
 
@@ -65,16 +66,6 @@ struct RejectedDegrees {
   std::string reason;
 };
 
-/// Layouts that unmodified Transformers does not have, but other software for
-/// these chips does.
-///
-/// Source: aws-neuron/neuronx-distributed-inference: gqa.py, 2026-07-28, for
-///         replicated KV heads.
-enum class KvHeadLayout : std::uint8_t {
-  kTransformers,  ///< each KV head on one rank; the degree must divide them
-  kReplicated,    ///< what-if: past that, a head is copied to several ranks
-};
-
 /// The question.
 struct PlanOptions {
   Topology topology;
@@ -82,7 +73,7 @@ struct PlanOptions {
   std::int64_t batch = 1;
   std::int64_t max_length = 2048;  ///< tokens of a sequence, images apart
   std::int32_t max_cores = 16;
-  KvHeadLayout kv_heads = KvHeadLayout::kTransformers;
+  WhatIf what_if;  ///< by default what unmodified Transformers does
 };
 
 /// The answer.
@@ -111,9 +102,9 @@ struct ShardPlan {
 /// what-if option says otherwise.
 ///
 /// Units:  bytes.
-/// Errors: InvalidArgument - batch, length or cores are not positive, dtype is
-///         not float32, float16 or bfloat16, there are no parameters, or an
-///         element type has no bytes on a core.
+/// Errors: InvalidArgument - batch, length, cores or a degree of the topology
+///         are not positive, dtype is not float32, float16 or bfloat16, there
+///         are no parameters, or an element type has no bytes on a core.
 ///         OutOfRange - a sum passes 2^63 - 1.
 /// Cost:   O(parameters * degrees); no weights are read.
 absl::StatusOr<ShardPlan> plan_shards(
@@ -124,14 +115,22 @@ absl::StatusOr<ShardPlan> plan_shards(
 struct RankParameter {
   std::string name;
   ParameterShard shard;
-  bool sharded = false;
+  bool sharded = false;    ///< less than the whole, or another size
+  std::int64_t bytes = 0;  ///< of the shard on a core
 };
 
-/// Lists what `rank` of `degrees.cores` holds, parameter by parameter.
+/// Lists what `rank` holds of the weights that `plan_shards` counts for the
+/// same question, slice by slice. A tied weight is there once.
 ///
-/// Errors: any of `shard_of`.
+/// `degrees` has `cores` ranks, which is also the degree of the tensor plan, of
+/// the experts, or of both; the other one is 1.
+///
+/// Errors: InvalidArgument - `degrees` is no such division, `rank` is outside
+///         it, or `plan_shards` rejects it whatever the memory, with the reason
+///         it gives. Any of `plan_shards`.
 absl::StatusOr<std::vector<RankParameter>> rank_parameters(
-    const ParallelPlan& plan, absl::Span<const ParameterInfo> parameters,
-    Degrees degrees, std::int32_t rank);
+    const ModelConfig& config, const ParallelPlan& plan,
+    absl::Span<const ParameterInfo> parameters, const PlanOptions& options,
+    const Degrees& degrees, std::int32_t rank);
 
 }  // namespace trnscout

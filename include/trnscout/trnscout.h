@@ -14,3 +14,4 @@
 #include "trnscout/shard_plan.h"
 #include "trnscout/tensor_view.h"
 #include "trnscout/topology.h"
+#include "trnscout/what_if.h"

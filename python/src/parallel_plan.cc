@@ -102,13 +102,13 @@ void bind_parts(py::module_& m) {
             std::vector<std::vector<std::pair<std::int64_t, std::int64_t>>> out;
             for (const DimensionSlice& slice : self.dimensions) {
               auto& ranges = out.emplace_back();
-              for (const auto& [begin, end] : slice) {
+              for (const auto& [begin, end] : slice)
                 ranges.emplace_back(begin, end);
-              }
             }
             return out;
           },
-          "The (begin, end) ranges along each dimension, which are joined.");
+          "The (begin, end) ranges along each dimension, which are joined.")
+      .def_readonly("padding_rows", &ParameterShard::padding_rows);
   py::class_<ParameterInfo>(m, "ParameterInfo",
                             "A parameter as the model holds it once loaded.")
       .def_readonly("name", &ParameterInfo::name)

@@ -18,23 +18,16 @@ namespace trnscout::python {
 namespace py = pybind11;
 namespace {
 
-KvHeadLayout kv_layout(const std::string& name) {
-  if (name == "transformers") return KvHeadLayout::kTransformers;
-  if (name == "replicated") return KvHeadLayout::kReplicated;
-  throw_if_error(absl::InvalidArgumentError(
-      "plan: kv_heads is '" + name + "', must be transformers or replicated"));
-  return {};
-}
-
 PlanOptions make_options(const Topology& topology, const std::string& dtype,
                          std::int64_t batch, std::int64_t max_length,
-                         std::int32_t max_cores, const std::string& kv_heads) {
+                         std::int32_t max_cores,
+                         const std::vector<std::string>& what_if) {
   return {.topology = topology,
           .dtype = dtype,
           .batch = batch,
           .max_length = max_length,
           .max_cores = max_cores,
-          .kv_heads = kv_layout(kv_heads)};
+          .what_if = unwrap(parse_what_if(what_if))};
 }
 
 ShardPlan plan_checkpoint(const ModelConfig& config, const ParallelPlan& plan,
@@ -61,15 +54,27 @@ ShardPlan plan_checkpoint(const ModelConfig& config, const ParallelPlan& plan,
 using Parameter =
     std::tuple<std::string, std::string, std::vector<std::int64_t>>;
 
+std::vector<ParameterInfo> parameters_of(const std::vector<Parameter>& from) {
+  std::vector<ParameterInfo> out;
+  out.reserve(from.size());
+  for (const auto& [name, dtype, shape] : from) {
+    out.push_back({name, dtype, shape, {}});
+  }
+  return out;
+}
+
 ShardPlan plan_parameters(const ModelConfig& config, const ParallelPlan& plan,
                           const std::vector<Parameter>& parameters,
                           const PlanOptions& options) {
-  std::vector<ParameterInfo> made;
-  made.reserve(parameters.size());
-  for (const auto& [name, dtype, shape] : parameters) {
-    made.push_back({name, dtype, shape, {}});
-  }
-  return unwrap(plan_shards(config, plan, made, options));
+  return unwrap(plan_shards(config, plan, parameters_of(parameters), options));
+}
+
+std::vector<RankParameter> parameters_of_rank(
+    const ModelConfig& config, const ParallelPlan& plan,
+    const std::vector<Parameter>& parameters, const PlanOptions& options,
+    const Degrees& degrees, std::int32_t rank) {
+  return unwrap(rank_parameters(config, plan, parameters_of(parameters),
+                                options, degrees, rank));
 }
 
 py::dict categories(const CoreBytes& bytes) {
@@ -112,7 +117,13 @@ void bind_shard_plan(py::module_& m) {
       .def(py::init(&make_options), py::kw_only(), py::arg("topology"),
            py::arg("dtype") = "bfloat16", py::arg("batch") = 1,
            py::arg("max_length") = 2048, py::arg("max_cores") = 16,
-           py::arg("kv_heads") = "transformers");
+           py::arg("what_if") = std::vector<std::string>());
+  py::class_<RankParameter>(m, "RankParameter",
+                            "What one rank holds of one parameter.")
+      .def_readonly("name", &RankParameter::name)
+      .def_readonly("shard", &RankParameter::shard)
+      .def_readonly("sharded", &RankParameter::sharded)
+      .def_readonly("bytes", &RankParameter::bytes);
   py::class_<ShardPlan>(m, "ShardPlan", "Where a model fits, in numbers.")
       .def_readonly("fits", &ShardPlan::fits)
       .def_readonly("tight", &ShardPlan::tight)
@@ -133,6 +144,14 @@ void bind_shard_plan(py::module_& m) {
   m.def("plan_parameters", &plan_parameters, py::arg("config"), py::arg("plan"),
         py::arg("parameters"), py::arg("options"),
         "Plans a model of (name, dtype, shape) parameters.");
+  m.def("rank_parameters", &parameters_of_rank, py::arg("config"),
+        py::arg("plan"), py::arg("parameters"), py::arg("options"),
+        py::arg("degrees"), py::arg("rank"),
+        "Lists what a rank holds of the weights that a plan of the same "
+        "question counts.");
+  m.def("what_if_names", &what_if_names,
+        "The layouts beside that of Transformers that a plan can be asked "
+        "for.");
 }
 
 }  // namespace trnscout::python

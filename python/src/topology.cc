@@ -2,8 +2,12 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "bindings.h"
 #include "status.h"
@@ -20,6 +24,21 @@ std::string instance_text(const InstanceType& self) {
 std::string topology_text(const Topology& self) {
   return py::str("Topology({!r}, core_memory_bytes={}, tp_degrees={})")
       .format(self.name, self.core_memory_bytes, self.tp_degrees);
+}
+
+Topology with_fields(Topology topology,
+                     std::optional<std::int64_t> core_memory_bytes,
+                     std::optional<std::vector<std::int32_t>> tp_degrees) {
+  if (core_memory_bytes.has_value()) {
+    topology.core_memory_bytes = *core_memory_bytes;
+    topology.inferred.emplace_back("core_memory_bytes: the caller's own");
+  }
+  if (tp_degrees.has_value()) {
+    std::sort(tp_degrees->begin(), tp_degrees->end());
+    topology.tp_degrees = *std::move(tp_degrees);
+    topology.inferred.emplace_back("tp_degrees: the caller's own");
+  }
+  return topology;
 }
 
 void bind_instance(py::module_& m) {
@@ -59,6 +78,11 @@ void bind_topology(py::module_& m) {
       .def_readonly("source_date", &Topology::source_date)
       .def_readonly("inferred", &Topology::inferred,
                     "Fields that no source prints, with reasons.")
+      .def("replace", &with_fields, py::kw_only(),
+           py::arg("core_memory_bytes") = py::none(),
+           py::arg("tp_degrees") = py::none(),
+           "A copy with another core or another list of degrees; `inferred` "
+           "says so.")
       .def("allows_tp_degree", &allows_tp_degree, py::arg("tp_degree"),
            "Says whether the runtime takes a group of that many cores.")
       .def(

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         PlannedBytes,
         PlanOptions,
         Quantization,
+        RankParameter,
         RejectedDegrees,
         ShardHeader,
         ShardPlan,
@@ -56,9 +57,11 @@ if TYPE_CHECKING:
         parse_parallel_style,
         plan_checkpoint,
         plan_parameters,
+        rank_parameters,
         shard_of,
         topologies,
         transformers_version,
+        what_if_names,
     )
     from .checker import CheckRequest, check
     from .demo_model import make_demo_model
@@ -81,12 +84,12 @@ _HOME = {
         "GgufFile InstanceType LayerCache LoadedParameters MappedCheckpoint MemoryHolder "
         "MemoryLedger MemorySnapshot MemoryUse ModelConfig ParallelAxis ParallelMode "
         "ParallelPlan ParallelStyle ParameterInfo ParameterRole ParameterShard "
-        "ParameterStyle PlanOptions PlannedBytes Quantization RejectedDegrees "
+        "ParameterStyle PlanOptions PlannedBytes Quantization RankParameter RejectedDegrees "
         "ShardHeader ShardPlan TensorInfo "
         "TensorView Topology VisionConfig find_parallel_plan find_topology format_bytes "
         "ggml_types memory_table parallel_plan_architectures parameter_role "
-        "parse_parallel_style plan_checkpoint plan_parameters shard_of topologies "
-        "transformers_version"
+        "parse_parallel_style plan_checkpoint plan_parameters rank_parameters shard_of topologies "
+        "transformers_version what_if_names"
     ),
     "checker": "CheckRequest check",
     "demo_model": "make_demo_model",
@@ -130,6 +133,7 @@ __all__ = [  # noqa: RUF022 - in the order of the imports above
     "PlanOptions",
     "PlannedBytes",
     "Quantization",
+    "RankParameter",
     "RejectedDegrees",
     "ShardHeader",
     "ShardPlan",
@@ -147,9 +151,11 @@ __all__ = [  # noqa: RUF022 - in the order of the imports above
     "parse_parallel_style",
     "plan_checkpoint",
     "plan_parameters",
+    "rank_parameters",
     "shard_of",
     "topologies",
     "transformers_version",
+    "what_if_names",
     "CheckRequest",
     "check",
     "make_demo_model",

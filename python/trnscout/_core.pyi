@@ -37,6 +37,7 @@ __all__: list[str] = [
     "PlanOptions",
     "PlannedBytes",
     "Quantization",
+    "RankParameter",
     "RejectedDegrees",
     "ShardHeader",
     "ShardPlan",
@@ -55,9 +56,11 @@ __all__: list[str] = [
     "parse_parallel_style",
     "plan_checkpoint",
     "plan_parameters",
+    "rank_parameters",
     "shard_of",
     "topologies",
     "transformers_version",
+    "what_if_names",
 ]
 
 class TensorInfo:
@@ -718,6 +721,8 @@ class ParameterShard:
         The (begin, end) ranges along each dimension, which are joined.
         """
     @property
+    def padding_rows(self) -> int: ...
+    @property
     def shape(self) -> list[int]: ...
 
 class ParameterInfo:
@@ -821,6 +826,16 @@ class Topology:
         """
         Says whether the runtime takes a group of that many cores.
         """
+    def replace(
+        self,
+        *,
+        core_memory_bytes: typing.SupportsInt | typing.SupportsIndex | None = None,
+        tp_degrees: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]
+        | None = None,
+    ) -> Topology:
+        """
+        A copy with another core or another list of degrees; `inferred` says so.
+        """
     def smallest_instance(self, cores: typing.SupportsInt | typing.SupportsIndex) -> InstanceType:
         """
         Finds the smallest instance with that many logical cores; raises OutOfRangeError where none has as many.
@@ -919,8 +934,21 @@ class PlanOptions:
         batch: typing.SupportsInt | typing.SupportsIndex = 1,
         max_length: typing.SupportsInt | typing.SupportsIndex = 2048,
         max_cores: typing.SupportsInt | typing.SupportsIndex = 16,
-        kv_heads: str = "transformers",
+        what_if: collections.abc.Sequence[str] = [],
     ) -> None: ...
+
+class RankParameter:
+    """
+    What one rank holds of one parameter.
+    """
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def shard(self) -> ParameterShard: ...
+    @property
+    def sharded(self) -> bool: ...
 
 class ShardPlan:
     """
@@ -1006,6 +1034,20 @@ def plan_parameters(
     Plans a model of (name, dtype, shape) parameters.
     """
 
+def rank_parameters(
+    config: ModelConfig,
+    plan: ParallelPlan,
+    parameters: collections.abc.Sequence[
+        tuple[str, str, collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]]
+    ],
+    options: PlanOptions,
+    degrees: Degrees,
+    rank: typing.SupportsInt | typing.SupportsIndex,
+) -> list[RankParameter]:
+    """
+    Lists what a rank holds of the weights that a plan of the same question counts.
+    """
+
 def shard_of(
     style: ParallelStyle,
     shape: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
@@ -1025,6 +1067,11 @@ def topologies() -> list[Topology]:
 def transformers_version() -> str:
     """
     The version of Transformers that the plans come from.
+    """
+
+def what_if_names() -> list[str]:
+    """
+    The layouts beside that of Transformers that a plan can be asked for.
     """
 
 TRN2_CORE_MEMORY_BYTES: int = 25769803776

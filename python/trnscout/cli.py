@@ -120,7 +120,10 @@ def plan(
     max_cores: Annotated[int, typer.Option(help="The most cores to try.")] = 16,
     what_if: Annotated[
         list[str] | None,
-        typer.Option(help="What other software does: replicate-kv. May be given again."),
+        typer.Option(
+            help="What other software does: replicate-kv, pad-vocab or split-fused-qkv. "
+            "May be given again."
+        ),
     ] = None,
     json_file: Annotated[
         str | None, typer.Option("--json", help="Write the plan here; - for stdout.")

@@ -17,6 +17,7 @@ from ._core import (
     ParallelPlan,
     PlanOptions,
     ShardPlan,
+    Topology,
     find_parallel_plan,
     find_topology,
     format_bytes,
@@ -26,8 +27,6 @@ from ._core import (
 )
 from .errors import InvalidArgumentError, NotFoundError
 from .model_source import find_model, is_hub_id
-
-WHAT_IF = ("replicate-kv",)
 
 
 @dataclass(frozen=True)
@@ -90,6 +89,8 @@ class Plan:
             f"model      {self.model}" + (f" at {self.revision}" if self.revision else ""),
             f"question   {self.dtype}, {self.batch} x {self.max_length} tokens, {self.topology}",
         ]
+        if self.what_if:
+            lines.append(f"what-if    {', '.join(self.what_if)}; not what Transformers does")
         for name, size in self.bytes_per_core.items():
             mark = " estimated" if name in self.estimated else ""
             lines.append(f"  {name:<20}{format_bytes(size):>12}{mark}")
@@ -124,7 +125,7 @@ def plan(
     model: str,
     *,
     revision: str | None = None,
-    topology: str = "trn2",
+    topology: str | Topology = "trn2",
     dtype: str | None = None,
     batch: int = 1,
     max_length: int = 2048,
@@ -133,7 +134,8 @@ def plan(
 ) -> Plan:
     """Find the smallest number of cores that holds `model`: a directory, a config.json or a hub id.
 
-    `dtype` is that of the loaded weights and of the cache; None takes the config's own.
+    `dtype` is that of the loaded weights and of the cache; None takes the config's own. `what_if`
+    names layouts that unmodified Transformers does not have, of `what_if_names()`.
 
     Raises:
         NotFoundError: the model, its config or its weights, the topology, or a plan table's entry
@@ -141,19 +143,18 @@ def plan(
         InvalidArgumentError: a file is damaged or an argument is outside its limits; named.
         Error: the hub refuses access or answers wrongly.
     """
-    for name in what_if:
-        if name not in WHAT_IF:
-            raise InvalidArgumentError(f"what-if is {name!r}, must be {' or '.join(WHAT_IF)}")
+    chip = find_topology(topology) if isinstance(topology, str) else topology
+    PlanOptions(topology=chip, what_if=list(what_if))  # refuses names before anything is read
     name, commit, config, weights = _open(model, revision)
     parallel = _parallel_plan(config)
     dtype = dtype or _dtype_of(config)
     options = PlanOptions(
-        topology=find_topology(topology),
+        topology=chip,
         dtype=dtype,
         batch=batch,
         max_length=max_length,
         max_cores=max_cores,
-        kv_heads="replicated" if "replicate-kv" in what_if else "transformers",
+        what_if=list(what_if),
     )
     if isinstance(weights, Path):
         found = plan_parameters(config, parallel, _count_parameters(weights), options)
@@ -164,7 +165,7 @@ def plan(
         model=name,
         revision=commit,
         architecture=parallel.architecture,
-        topology=topology,
+        topology=chip.name,
         dtype=dtype,
         batch=batch,
         max_length=max_length,

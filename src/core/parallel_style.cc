@@ -151,6 +151,7 @@ std::vector<std::int64_t> ParameterShard::shape() const {
     for (const IndexRange& range : slice) size += range.size();
     out.push_back(size);
   }
+  if (!out.empty()) out.front() += padding_rows;
   return out;
 }
 

@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <initializer_list>
-#include <optional>
+#include <cstddef>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "printable.h"
+#include "trnscout/memory_ledger.h"
 
 namespace trnscout {
 namespace {
@@ -110,12 +111,6 @@ std::string without_numbers(absl::string_view name) {
   return out;
 }
 
-std::int64_t elements_of(absl::Span<const std::int64_t> shape) {
-  std::int64_t out = 1;
-  for (const std::int64_t length : shape) out *= length;
-  return out;
-}
-
 bool is_experts_weight(const ModelConfig& config, const WeightGroup& group) {
   return config.experts > 0 && group.shape.size() == 3 &&
          group.shape.front() == config.experts &&
@@ -128,7 +123,137 @@ bool is_input_embedding(const ModelConfig& config, const WeightGroup& group) {
           absl::StrContains(group.name, "wte"));
 }
 
-// Of `held` bytes of a group, those that one token leaves alone.
+const ParameterInfo* find_parameter(absl::Span<const ParameterInfo> parameters,
+                                    absl::string_view name) {
+  const auto found = std::find_if(
+      parameters.begin(), parameters.end(),
+      [name](const ParameterInfo& info) { return info.name == name; });
+  return found == parameters.end() ? nullptr : &*found;
+}
+
+struct Weigher {
+  const ModelConfig& config;
+  std::int64_t dtype_bytes;
+  bool dequantized;
+
+  // The whole of `like` on a core, under `name`.
+  absl::StatusOr<CoreWeight> weigh(const ParameterInfo& like,
+                                   absl::string_view name) const {
+    const absl::StatusOr<StoredType> type = stored_type(like);
+    if (!type.ok()) return type.status();
+    std::int64_t bytes =
+        bytes_on_core(like, *type, config, dtype_bytes, dequantized);
+    for (const std::int64_t length : like.shape) {
+      if (length < 0 || !multiply_into(bytes, length)) return too_large(name);
+    }
+    return CoreWeight{name, like.shape, bytes, like.tensors.size()};
+  }
+};
+
+// Says what became of a pair that the config ties and that is there twice.
+std::string tied_pair_note(const ParameterInfo& source,
+                           const ParameterInfo& target, std::int64_t bytes) {
+  const std::string both =
+      absl::StrCat("the config ties ", printable(target.name), " to ",
+                   printable(source.name), ", and the checkpoint has both");
+  if (source.shape != target.shape) {
+    return absl::StrCat(both, " in different shapes: they are counted as two");
+  }
+  return absl::StrCat(
+      both,
+      ": counted once, for headers do not show whether they are equal; where "
+      "they differ Transformers keeps both, and a core holds up to ",
+      format_bytes(bytes), " more");
+}
+
+std::string missing_target_note(absl::string_view target,
+                                absl::string_view source, std::int64_t bytes) {
+  return absl::StrCat(
+      "warning: the checkpoint has no ", printable(target),
+      ", and the config does not tie it to ", printable(source),
+      ": Transformers fills it with random numbers, and tokens mean nothing; "
+      "its ",
+      format_bytes(bytes), " are counted");
+}
+
+// What ties make of the parameters: targets that take no bytes of their own go
+// to `shared`, heads that no file has to `out`.
+absl::Status apply_ties(const Weigher& weigher, const ParallelPlan& plan,
+                        absl::Span<const ParameterInfo> parameters,
+                        absl::flat_hash_set<absl::string_view>& shared,
+                        CoreWeights& out) {
+  const ModelConfig& config = weigher.config;
+  const bool tied = config.tie_word_embeddings.value_or(false);
+  for (const auto& [target_name, source_name] : plan.tied) {
+    const ParameterInfo* source = find_parameter(parameters, source_name);
+    const ParameterInfo* target = find_parameter(parameters, target_name);
+    if (source == nullptr) continue;  // the target alone is the tied pair
+    const auto weight = weigher.weigh(*source, target_name);
+    if (!weight.ok()) return weight.status();
+    if (target != nullptr && tied) {
+      if (source->shape == target->shape) shared.insert(target_name);
+      out.notes.push_back(tied_pair_note(*source, *target, weight->bytes));
+    }
+    // A class below may follow the nested config's own key.
+    if (target != nullptr || tied ||
+        config.text_tie_word_embeddings.value_or(false)) {
+      continue;
+    }
+    out.notes.push_back(
+        missing_target_note(target_name, source_name, weight->bytes));
+    out.weights.push_back(*weight);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<CoreWeights> weights_on_core(
+    const ModelConfig& config, const ParallelPlan& plan,
+    absl::Span<const ParameterInfo> parameters, std::int64_t dtype_bytes,
+    absl::string_view neuron_core) {
+  const Weigher weigher{config, dtype_bytes,
+                        config.quantization.dequantized_on(neuron_core)};
+  CoreWeights out;
+  absl::flat_hash_set<absl::string_view> shared;
+  const absl::Status status =
+      apply_ties(weigher, plan, parameters, shared, out);
+  if (!status.ok()) return status;
+  for (const ParameterInfo& parameter : parameters) {
+    if (shared.contains(parameter.name)) continue;
+    if (weigher.dequantized && is_quantization_detail(parameter.name)) continue;
+    auto weight = weigher.weigh(parameter, parameter.name);
+    if (!weight.ok()) return weight.status();
+    out.weights.push_back(*weight);
+  }
+  return out;
+}
+
+std::vector<WeightGroup> group_weights(absl::Span<const CoreWeight> weights) {
+  std::vector<WeightGroup> out;
+  absl::flat_hash_map<std::string, std::vector<std::size_t>> known;
+  for (const CoreWeight& weight : weights) {
+    auto& same_name = known[without_numbers(weight.name)];
+    const auto same = std::find_if(
+        same_name.begin(), same_name.end(), [&](std::size_t index) {
+          return out[index].shape == weight.shape &&
+                 out[index].bytes == weight.bytes &&
+                 out[index].tensors == weight.tensors;
+        });
+    if (same != same_name.end()) {
+      ++out[*same].count;
+      continue;
+    }
+    same_name.push_back(out.size());
+    out.push_back({std::string(weight.name),
+                   {weight.shape.begin(), weight.shape.end()},
+                   1,
+                   weight.bytes,
+                   weight.tensors});
+  }
+  return out;
+}
+
 std::int64_t unread_of(const ModelConfig& config, const WeightGroup& group,
                        std::int64_t held) {
   if (is_experts_weight(config, group)) {
@@ -142,126 +267,6 @@ std::int64_t unread_of(const ModelConfig& config, const WeightGroup& group,
     return held;
   }
   return 0;
-}
-
-absl::flat_hash_set<std::string> tied_targets(
-    const ModelConfig& config, const ParallelPlan& plan,
-    absl::Span<const ParameterInfo> parameters) {
-  absl::flat_hash_set<std::string> out;
-  if (!config.tie_word_embeddings.value_or(false)) return out;
-  for (const auto& [target, source] : plan.tied) {
-    for (const ParameterInfo& parameter : parameters) {
-      if (parameter.name == source) out.insert(target);
-    }
-  }
-  return out;
-}
-
-// Whether `name` has one of `parts` and lies outside the vision tower.
-bool is_text_part(absl::string_view name,
-                  std::initializer_list<absl::string_view> parts) {
-  if (absl::StrContains(name, "vision") || absl::StrContains(name, "visual")) {
-    return false;
-  }
-  return std::any_of(
-      parts.begin(), parts.end(),
-      [name](absl::string_view part) { return absl::StrContains(name, part); });
-}
-
-// Fused projections keep the cache of the heads they compute, too.
-bool is_fused_qkv(absl::string_view name) {
-  return is_text_part(
-      name, {".qkv_proj.", ".query_key_value.", ".c_attn.", ".Wqkv.", ".qkv."});
-}
-
-}  // namespace
-
-absl::StatusOr<std::vector<WeightGroup>> group_weights(
-    const ModelConfig& config, const ParallelPlan& plan,
-    absl::Span<const ParameterInfo> parameters, std::int64_t dtype_bytes,
-    absl::string_view neuron_core) {
-  const bool dequantized = config.quantization.dequantized_on(neuron_core);
-  const auto tied = tied_targets(config, plan, parameters);
-  std::vector<WeightGroup> out;
-  absl::flat_hash_map<std::string, std::vector<std::size_t>> known;
-  for (const ParameterInfo& parameter : parameters) {
-    if (tied.contains(parameter.name)) continue;
-    if (dequantized && is_quantization_detail(parameter.name)) continue;
-    const absl::StatusOr<StoredType> type = stored_type(parameter);
-    if (!type.ok()) return type.status();
-    std::int64_t bytes =
-        bytes_on_core(parameter, *type, config, dtype_bytes, dequantized);
-    for (const std::int64_t length : parameter.shape) {
-      if (length < 0 || !multiply_into(bytes, length)) {
-        return too_large(parameter.name);
-      }
-    }
-    auto& same_name = known[without_numbers(parameter.name)];
-    const auto same = std::find_if(
-        same_name.begin(), same_name.end(), [&](std::size_t index) {
-          return out[index].shape == parameter.shape &&
-                 out[index].bytes == bytes;
-        });
-    if (same != same_name.end()) {
-      ++out[*same].count;
-      continue;
-    }
-    same_name.push_back(out.size());
-    out.push_back({parameter.name, parameter.shape, 1, bytes});
-  }
-  return out;
-}
-
-bool is_kv_projection(absl::string_view name) {
-  return is_text_part(name, {".k_proj.", ".v_proj.", ".key.", ".value.",
-                             ".key_proj.", ".value_proj.", ".kv_proj."});
-}
-
-bool shards_kv_heads(const ParallelPlan& plan,
-                     absl::Span<const WeightGroup> groups, ParallelMode mode) {
-  return std::any_of(
-      groups.begin(), groups.end(), [&](const WeightGroup& group) {
-        if (!is_kv_projection(group.name) && !is_fused_qkv(group.name)) {
-          return false;
-        }
-        const auto found = plan.style_of(group.name, mode);
-        return found.has_value() &&
-               (found->style == ParallelStyle::kColwise ||
-                found->style == ParallelStyle::kPackedColwise);
-      });
-}
-
-absl::StatusOr<RankWeights> weights_of_largest_rank(
-    const ModelConfig& config, const ParallelPlan& plan,
-    absl::Span<const WeightGroup> groups, ParallelMode mode,
-    std::int32_t degree, std::int32_t kv_degree) {
-  RankWeights out;
-  for (const WeightGroup& group : groups) {
-    std::int64_t held = group.bytes;
-    bool sharded = false;
-    const auto found = degree > 1 ? plan.style_of(group.name, mode)
-                                  : std::optional<ParameterStyle>();
-    if (found.has_value()) {
-      const std::int32_t cut =
-          is_kv_projection(group.name) ? kv_degree : degree;
-      const auto shard =
-          shard_of(found->style, group.shape, parameter_role(group.name),
-                   {.rank = 0, .degree = cut});
-      if (!shard.ok()) return shard.status();
-      const std::int64_t whole = elements_of(group.shape);
-      const std::int64_t part = elements_of(shard->shape());
-      sharded = part != whole;
-      if (whole > 0) held = group.bytes / whole * part;
-    }
-    std::int64_t& sum = sharded ? out.sharded_bytes : out.replicated_bytes;
-    std::int64_t all = held;
-    if (!multiply_into(all, group.count) ||
-        __builtin_add_overflow(sum, all, &sum)) {
-      return too_large(group.name);
-    }
-    out.unread_bytes += unread_of(config, group, all);
-  }
-  return out;
 }
 
 }  // namespace trnscout

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,6 +13,20 @@
 
 namespace trnscout {
 
+/// A parameter with the bytes that it has on a core, whole. Its name and shape
+/// belong to the parameters and the plan that it comes from.
+struct CoreWeight {
+  absl::string_view name;
+  absl::Span<const std::int64_t> shape;
+  std::int64_t bytes = 0;
+  std::size_t tensors = 0;  ///< it is made of; 0 where there are no files
+};
+
+struct CoreWeights {
+  std::vector<CoreWeight> weights;
+  std::vector<std::string> notes;  ///< on what ties make of the checkpoint
+};
+
 /// Parameters alike in all but the numbers in their names: one a layer, say.
 struct WeightGroup {
   std::string name;  ///< of the first of them
@@ -19,6 +34,7 @@ struct WeightGroup {
   std::int64_t count = 0;
   /// Bytes of one of them on a core, whole.
   std::int64_t bytes = 0;
+  std::size_t tensors = 0;  ///< it is made of; 0 where there are no files
 };
 
 /// What one rank holds of the weights. Units: bytes.
@@ -30,32 +46,23 @@ struct RankWeights {
   std::int64_t unread_bytes = 0;
 };
 
-/// Groups the parameters and gives them the bytes they have on a core.
+/// Lists what a core keeps of the parameters, each with its bytes.
 ///
-/// A tied parameter is counted once: with its source there, the target goes.
+/// Where the config ties a pair that is there twice, one of them counts, unless
+/// their shapes differ; where it ties nothing and the target is in no file, the
+/// target counts all the same, since Transformers makes it. Both leave a note,
+/// for headers have no values.
 /// Errors: InvalidArgument - an element type has no bytes on a core.
-///         OutOfRange - a sum passes 2^63 - 1.
-absl::StatusOr<std::vector<WeightGroup>> group_weights(
+///         OutOfRange - the bytes of a parameter pass 2^63 - 1.
+absl::StatusOr<CoreWeights> weights_on_core(
     const ModelConfig& config, const ParallelPlan& plan,
     absl::Span<const ParameterInfo> parameters, std::int64_t dtype_bytes,
     absl::string_view neuron_core);
 
-/// Adds up what rank 0 holds, which is the most that a rank holds: Transformers
-/// cuts into ceil chunks, so later ranks have no more.
-///
-/// `kv_degree` cuts keys and values where it is less than the tensor degree.
-/// Errors: any of `shard_of`.
-absl::StatusOr<RankWeights> weights_of_largest_rank(
-    const ModelConfig& config, const ParallelPlan& plan,
-    absl::Span<const WeightGroup> groups, ParallelMode mode,
-    std::int32_t degree, std::int32_t kv_degree);
+std::vector<WeightGroup> group_weights(absl::Span<const CoreWeight> weights);
 
-/// Says whether `name` is a key or value projection of the text model.
-bool is_kv_projection(absl::string_view name);
-
-/// Says whether some key or value projection is cut so that each rank keeps the
-/// cache of its own heads.
-bool shards_kv_heads(const ParallelPlan& plan,
-                     absl::Span<const WeightGroup> groups, ParallelMode mode);
+/// Of `held` bytes of a group, those that one token leaves alone.
+std::int64_t unread_of(const ModelConfig& config, const WeightGroup& group,
+                       std::int64_t held);
 
 }  // namespace trnscout

@@ -1,15 +1,13 @@
 #include "trnscout/shard_plan.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "planned_weights.h"
+#include "division.h"
 #include "trnscout/memory_ledger.h"
 
 namespace trnscout {
@@ -20,232 +18,10 @@ constexpr double kTightFraction = 0.9;
 // Lengths that are searched for the largest one end here.
 constexpr std::int64_t kMaxSearchedTokens = std::int64_t{1} << 40;
 
-struct Question {
-  const ModelConfig& config;
-  const ParallelPlan& plan;
-  const PlanOptions& options;
-  std::int64_t dtype_bytes;
-  std::vector<WeightGroup> groups;
-};
-
-// One division of the model, ready to be weighed at any length.
-struct Division {
-  Degrees degrees;
-  ParallelMode mode = ParallelMode::kTensor;
-  std::int32_t kv_degree = 1;  // that keys, values and their cache are cut by
-  RankWeights weights;
-};
-
-absl::StatusOr<std::int64_t> bytes_of_dtype(absl::string_view dtype) {
-  if (dtype == "float32") return 4;
-  if (dtype == "bfloat16" || dtype == "float16") return 2;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "plan: dtype is ", dtype, ", must be float32, float16 or bfloat16"));
-}
-
-absl::Status require_positive(const char* field, std::int64_t value) {
-  if (value > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrFormat("plan: %s is %d, must be positive", field, value));
-}
-
-absl::Status check(const PlanOptions& options,
-                   absl::Span<const ParameterInfo> parameters) {
-  absl::Status status = require_positive("batch", options.batch);
-  status.Update(require_positive("max_length", options.max_length));
-  status.Update(require_positive("max_cores", options.max_cores));
-  if (status.ok() && parameters.empty()) {
-    return absl::InvalidArgumentError("plan: the model has no parameters");
-  }
-  return status;
-}
-
-std::string degrees_text(const Degrees& degrees) {
-  return absl::StrFormat("%d cores (tp_degree %d, ep_degree %d)", degrees.cores,
-                         degrees.tp_degree, degrees.ep_degree);
-}
-
-double saturating(double bytes) { return std::min(bytes, 0x1p62); }
-
-// Bytes that live at once while a prompt of all the tokens is read: inputs and
-// outputs of a layer, its projections and the widest MLP, then one row of
-// logits a sequence in float32.
-double activation_bytes(const Question& question, const Division& division,
-                        double tokens) {
-  const ModelConfig& config = question.config;
-  const double degree = division.degrees.tp_degree;
-  const double experts =
-      static_cast<double>(config.moe_intermediate * config.experts_per_token);
-  const double widest =
-      std::max(static_cast<double>(config.intermediate), experts);
-  const double heads =
-      static_cast<double>(config.q_heads + 2 * config.kv_heads) *
-      static_cast<double>(config.head_dim);
-  const double token = 4.0 * static_cast<double>(config.hidden) +
-                       (heads + 2.0 * widest) / degree;
-  return tokens * token * static_cast<double>(question.dtype_bytes) +
-         4.0 * static_cast<double>(question.options.batch) *
-             static_cast<double>(config.vocab);
-}
-
-// The cache of one rank: heads divided where the plan divides them.
-absl::StatusOr<CacheBytes> cache_bytes(const Question& question,
-                                       const Division& division,
-                                       std::int64_t length) {
-  if (division.kv_degree == 1) {
-    return question.config.kv_bytes(question.options.batch, length,
-                                    question.dtype_bytes);
-  }
-  ModelConfig local = question.config;
-  for (LayerCache& layer : local.layer_caches) {
-    if (layer.kind == LayerCacheKind::kLatent) continue;
-    layer.kv_heads =
-        (layer.kv_heads + division.kv_degree - 1) / division.kv_degree;
-  }
-  return local.kv_bytes(question.options.batch, length, question.dtype_bytes);
-}
-
-PlannedBytes& at(CoreBytes& bytes, PlanCategory category) {
-  return bytes.categories[static_cast<std::size_t>(category)];
-}
-
-void add_weights(const Division& division, CoreBytes& out) {
-  at(out, PlanCategory::kShardedWeights) = {
-      division.weights.sharded_bytes, Basis::kCounted,
-      absl::StrFormat("shards of rank 0 of %d", division.degrees.cores)};
-  at(out, PlanCategory::kReplicatedWeights) = {
-      division.weights.replicated_bytes, Basis::kCounted,
-      "parameters that no rule of the plan cuts"};
-}
-
-void add_overhead(const Question& question, const Division& division,
-                  std::int64_t length, CoreBytes& out) {
-  const Topology& topology = question.options.topology;
-  const double tokens =
-      static_cast<double>(question.options.batch) * static_cast<double>(length);
-  const double activations =
-      saturating(activation_bytes(question, division, tokens));
-  const auto step = static_cast<double>(topology.scratchpad_step_bytes);
-  at(out, PlanCategory::kActivations) = {
-      static_cast<std::int64_t>(activations), Basis::kEstimated,
-      "batch x length x (4 hidden + (heads + 2 widest MLP) / tp_degree) x "
-      "dtype + batch x vocab x 4"};
-  const double rounded = step > 0 ? std::ceil(activations / step) * step : 0;
-  at(out, PlanCategory::kScratchpad) = {
-      static_cast<std::int64_t>(std::max(rounded - activations, 0.0)),
-      Basis::kEstimated,
-      absl::StrCat("activations rounded up to steps of ",
-                   format_bytes(topology.scratchpad_step_bytes))};
-  at(out, PlanCategory::kMicrocode) = {topology.core_microcode_bytes,
-                                       Basis::kCounted,
-                                       "fixed, a physical core's times LNC"};
-  const double collectives =
-      division.degrees.cores > 1
-          ? saturating(2.0 * tokens *
-                       static_cast<double>(question.config.hidden *
-                                           question.dtype_bytes))
-          : 0.0;
-  at(out, PlanCategory::kCollectives) = {
-      static_cast<std::int64_t>(collectives), Basis::kEstimated,
-      "two buffers of batch x length x hidden x dtype past one core"};
-}
-
-absl::StatusOr<CoreBytes> weigh(const Question& question,
-                                const Division& division, std::int64_t length) {
-  CoreBytes out;
-  add_weights(division, out);
-  const auto cache = cache_bytes(question, division, length);
-  if (!cache.ok()) return cache.status();
-  at(out, PlanCategory::kCache) = {
-      cache->total(), Basis::kCounted,
-      absl::StrFormat("static cache of %d x %d tokens, KV heads cut by %d",
-                      question.options.batch, length, division.kv_degree)};
-  add_overhead(question, division, length, out);
-  return out;
-}
-
 std::int64_t text_length(const Question& question) {
   const auto& vision = question.config.vision;
   return question.options.max_length +
          (vision.has_value() ? vision->image_tokens : 0);
-}
-
-// Why the heads cannot be divided by `degree`; empty if they can.
-std::string head_problem(const Question& question, std::int32_t degree) {
-  const ModelConfig& config = question.config;
-  if (config.q_heads > 0 && config.q_heads % degree != 0) {
-    return absl::StrFormat("tp_degree %d does not divide the %d query heads",
-                           degree, config.q_heads);
-  }
-  if (config.kv_heads <= 0 || config.kv_heads % degree == 0) return "";
-  if (question.options.kv_heads == KvHeadLayout::kReplicated) {
-    if (degree % config.kv_heads == 0) return "";
-    return absl::StrFormat(
-        "neither of tp_degree %d and the %d KV heads divides the other", degree,
-        config.kv_heads);
-  }
-  return absl::StrFormat(
-      "tp_degree %d does not divide the %d KV heads, and Transformers does not "
-      "replicate them",
-      degree, config.kv_heads);
-}
-
-bool has_expert_parameters(const Question& question, ParallelMode mode) {
-  return std::any_of(
-      question.groups.begin(), question.groups.end(),
-      [&](const WeightGroup& group) {
-        const auto found = question.plan.style_of(group.name, mode);
-        return found.has_value() && found->axis == ParallelAxis::kExpert;
-      });
-}
-
-// The modes in which a model can be divided; none is one core only.
-std::vector<ParallelMode> modes_of(const Question& question) {
-  std::vector<ParallelMode> out;
-  const bool tensor = !question.plan.tensor_rules.empty() &&
-                      question.plan.no_tensor_plan_reason.empty();
-  const ParallelMode with_experts =
-      tensor ? ParallelMode::kTensorAndExpert : ParallelMode::kExpert;
-  if (tensor) out.push_back(ParallelMode::kTensor);
-  if (question.plan.no_expert_plan_reason.empty() &&
-      has_expert_parameters(question, with_experts)) {
-    out.push_back(with_experts);
-  }
-  return out;
-}
-
-// Division or, in words, why there is none.
-struct Attempt {
-  Division division;
-  std::string problem;
-};
-
-absl::StatusOr<Attempt> divide(const Question& question, ParallelMode mode,
-                               std::int32_t degree) {
-  Attempt out;
-  Division& division = out.division;
-  division.mode = mode;
-  division.degrees = {degree, mode == ParallelMode::kExpert ? 1 : degree,
-                      mode == ParallelMode::kTensor ? 1 : degree};
-  const ModelConfig& config = question.config;
-  if (mode != ParallelMode::kTensor && config.experts % degree != 0) {
-    out.problem = absl::StrFormat("ep_degree %d does not divide the %d experts",
-                                  degree, config.experts);
-    return out;
-  }
-  if (degree > 1 && shards_kv_heads(question.plan, question.groups, mode)) {
-    out.problem = head_problem(question, degree);
-    if (!out.problem.empty()) return out;
-    division.kv_degree = static_cast<std::int32_t>(std::min<std::int64_t>(
-        degree, std::max<std::int64_t>(config.kv_heads, 1)));
-  }
-  const bool cut_kv = division.kv_degree > 1;
-  auto weights =
-      weights_of_largest_rank(config, question.plan, question.groups, mode,
-                              degree, cut_kv ? division.kv_degree : degree);
-  if (!weights.ok()) return weights.status();
-  division.weights = *weights;
-  return out;
 }
 
 std::string over_limit(const CoreBytes& bytes, std::int64_t limit) {
@@ -307,7 +83,8 @@ absl::Status accept(const Question& question, const Division& division,
   out.decode_tokens_per_second_bound = decode_bound(question, division, bytes);
   const auto instance = smallest_instance(topology, division.degrees.cores);
   if (instance.ok()) out.instance = instance->name;
-  if (division.mode == ParallelMode::kExpert && division.degrees.cores > 1) {
+  if (division.layout.mode == ParallelMode::kExpert &&
+      division.degrees.cores > 1) {
     out.notes.push_back(
         "experts are divided without a tensor plan; Transformers takes that "
         "only with a tp_plan of the caller's own");
@@ -332,22 +109,21 @@ std::string no_plan_reason(const ParallelPlan& plan) {
 // Tries one division; true once a plan was found.
 absl::StatusOr<bool> try_division(const Question& question, ParallelMode mode,
                                   std::int32_t degree, ShardPlan& out) {
-  const auto attempt = divide(question, mode, degree);
-  if (!attempt.ok()) return attempt.status();
-  const Division& division = attempt->division;
-  if (!attempt->problem.empty()) {
-    reject(division.degrees, attempt->problem, out);
+  const auto division = divide(question, mode, degree);
+  if (!division.ok()) return division.status();
+  if (!division->problem.empty()) {
+    reject(division->degrees, division->problem, out);
     return false;
   }
-  auto bytes = weigh(question, division, text_length(question));
+  auto bytes = weigh(question, *division, text_length(question));
   if (!bytes.ok()) return bytes.status();
   if (bytes->total() > out.core_limit_bytes) {
-    reject(division.degrees, over_limit(*bytes, out.core_limit_bytes), out);
+    reject(division->degrees, over_limit(*bytes, out.core_limit_bytes), out);
     out.bytes_per_core = *std::move(bytes);
     return false;
   }
   const absl::Status status =
-      accept(question, division, *std::move(bytes), out);
+      accept(question, *division, *std::move(bytes), out);
   if (!status.ok()) return status;
   return true;
 }
@@ -399,10 +175,6 @@ void add_notes(const Question& question, ShardPlan& out) {
                           question.options.dtype
                     : "compute on that"));
   }
-  if (question.options.kv_heads == KvHeadLayout::kReplicated) {
-    out.notes.push_back(
-        "what-if: KV heads are replicated; unmodified Transformers does not");
-  }
   if (config.vision.has_value()) {
     out.notes.push_back(
         config.vision->image_tokens > 0
@@ -411,9 +183,39 @@ void add_notes(const Question& question, ShardPlan& out) {
             : std::string("image tokens depend on the image's size; none are "
                           "added to max_length"));
   }
-  for (const std::string& warning : config.warnings) {
-    out.notes.push_back(warning);
+  out.notes.insert(out.notes.end(), config.warnings.begin(),
+                   config.warnings.end());
+  out.notes.insert(out.notes.end(), question.weights.notes.begin(),
+                   question.weights.notes.end());
+}
+
+// What the options that were asked for do at the degree of the plan.
+absl::Status add_what_if_notes(const Question& question, ShardPlan& out) {
+  const auto division =
+      divide(question, mode_of(out.degrees), out.degrees.cores);
+  if (!division.ok()) return division.status();
+  for (std::string& note : division->layout.notes(question.groups)) {
+    out.notes.push_back(std::move(note));
   }
+  return absl::OkStatus();
+}
+
+absl::Status check(const Degrees& degrees, std::int32_t rank) {
+  const auto fits = [&degrees](std::int32_t degree) {
+    return degree == 1 || degree == degrees.cores;
+  };
+  if (degrees.cores < 1 || !fits(degrees.tp_degree) ||
+      !fits(degrees.ep_degree) ||
+      std::max(degrees.tp_degree, degrees.ep_degree) != degrees.cores) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "plan: ", degrees_text(degrees),
+        " is no division: each degree must be 1 or the cores, one the cores"));
+  }
+  if (rank < 0 || rank >= degrees.cores) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "plan: rank %d is not below the %d cores", rank, degrees.cores));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -438,44 +240,42 @@ std::int64_t CoreBytes::total() const {
 absl::StatusOr<ShardPlan> plan_shards(
     const ModelConfig& config, const ParallelPlan& plan,
     absl::Span<const ParameterInfo> parameters, const PlanOptions& options) {
-  if (absl::Status status = check(options, parameters); !status.ok()) {
-    return status;
-  }
-  const auto dtype_bytes = bytes_of_dtype(options.dtype);
-  if (!dtype_bytes.ok()) return dtype_bytes.status();
-  auto groups = group_weights(config, plan, parameters, *dtype_bytes,
-                              options.topology.neuron_core);
-  if (!groups.ok()) return groups.status();
-  const Question question{config, plan, options, *dtype_bytes,
-                          *std::move(groups)};
+  const auto question = Question::ask(config, plan, parameters, options);
+  if (!question.ok()) return question.status();
   ShardPlan out;
   out.core_limit_bytes = options.topology.core_memory_bytes;
-  add_notes(question, out);
-  if (absl::Status status = search(question, out); !status.ok()) {
-    return status;
-  }
+  add_notes(*question, out);
+  absl::Status status = search(*question, out);
+  if (!status.ok()) return status;
+  status = add_what_if_notes(*question, out);
+  if (!status.ok()) return status;
   return out;
 }
 
 absl::StatusOr<std::vector<RankParameter>> rank_parameters(
-    const ParallelPlan& plan, absl::Span<const ParameterInfo> parameters,
-    Degrees degrees, std::int32_t rank) {
-  const ParallelMode mode = degrees.ep_degree == 1 ? ParallelMode::kTensor
-                            : degrees.tp_degree == 1
-                                ? ParallelMode::kExpert
-                                : ParallelMode::kTensorAndExpert;
+    const ModelConfig& config, const ParallelPlan& plan,
+    absl::Span<const ParameterInfo> parameters, const PlanOptions& options,
+    const Degrees& degrees, std::int32_t rank) {
+  absl::Status status = check(degrees, rank);
+  if (!status.ok()) return status;
+  const auto question = Question::ask(config, plan, parameters, options);
+  if (!question.ok()) return question.status();
+  const auto division = divide(*question, mode_of(degrees), degrees.cores);
+  if (!division.ok()) return division.status();
+  if (!division->problem.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan: ", degrees_text(degrees), ": ", division->problem));
+  }
   std::vector<RankParameter> out;
-  out.reserve(parameters.size());
-  for (const ParameterInfo& parameter : parameters) {
-    const auto found = degrees.cores > 1 ? plan.style_of(parameter.name, mode)
-                                         : std::optional<ParameterStyle>();
-    auto shard =
-        shard_of(found.has_value() ? found->style : ParallelStyle::kReplicate,
-                 parameter.shape, parameter_role(parameter.name),
-                 {.rank = rank, .degree = degrees.cores});
+  out.reserve(question->weights.weights.size());
+  for (const CoreWeight& weight : question->weights.weights) {
+    auto shard = division->layout.shard(weight.name, weight.shape, rank);
     if (!shard.ok()) return shard.status();
-    const bool sharded = shard->shape() != parameter.shape;
-    out.push_back({parameter.name, *std::move(shard), sharded});
+    const bool sharded = absl::MakeConstSpan(shard->shape()) != weight.shape;
+    const std::int64_t bytes =
+        bytes_of_shard(*shard, weight.shape, weight.bytes);
+    out.push_back(
+        {std::string(weight.name), *std::move(shard), sharded, bytes});
   }
   return out;
 }

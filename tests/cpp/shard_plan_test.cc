@@ -4,103 +4,22 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "status_matchers.h"
+#include "toy_model.h"
 
 namespace trnscout {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-constexpr std::int64_t kGiB = std::int64_t{1} << 30;
-
-struct ToyModel {
-  ModelConfig config;
-  ParallelPlan plan;
-  std::vector<ParameterInfo> parameters;
-};
-
-// A decoder of the Llama kind: `layers` layers of 4 hidden^2 attention weights
-// (with fewer KV heads) and an MLP, embeddings apart.
-ToyModel toy(std::int64_t hidden, std::int64_t layers, std::int64_t q_heads,
-             std::int64_t kv_heads) {
-  ToyModel out;
-  ModelConfig& c = out.config;
-  c.model_type = "toy";
-  c.hidden = hidden;
-  c.layers = layers;
-  c.q_heads = q_heads;
-  c.kv_heads = kv_heads;
-  c.head_dim = hidden / q_heads;
-  c.intermediate = 4 * hidden;
-  c.vocab = 1024;
-  c.tie_word_embeddings = false;
-  LayerCache cache;
-  cache.kv_heads = kv_heads;
-  cache.key_dim = c.head_dim;
-  cache.value_dim = c.head_dim;
-  c.layer_caches.assign(static_cast<std::size_t>(layers), cache);
-  const std::int64_t kv = kv_heads * c.head_dim;
-  const auto add = [&](std::string name, std::vector<std::int64_t> shape) {
-    out.parameters.push_back({std::move(name), "BF16", std::move(shape), {}});
-  };
-  for (std::int64_t layer = 0; layer < layers; ++layer) {
-    const std::string at = absl::StrCat("model.layers.", layer);
-    add(absl::StrCat(at, ".self_attn.q_proj.weight"), {hidden, hidden});
-    add(absl::StrCat(at, ".self_attn.k_proj.weight"), {kv, hidden});
-    add(absl::StrCat(at, ".self_attn.v_proj.weight"), {kv, hidden});
-    add(absl::StrCat(at, ".self_attn.o_proj.weight"), {hidden, hidden});
-    add(absl::StrCat(at, ".mlp.up_proj.weight"), {4 * hidden, hidden});
-    add(absl::StrCat(at, ".mlp.down_proj.weight"), {hidden, 4 * hidden});
-    add(absl::StrCat(at, ".norm.weight"), {hidden});
-  }
-  add("model.embed_tokens.weight", {c.vocab, hidden});
-  add("lm_head.weight", {c.vocab, hidden});
-  out.plan.architecture = "ToyForCausalLM";
-  out.plan.no_expert_plan_reason = "no experts";
-  out.plan.tied = {{"lm_head.weight", "model.embed_tokens.weight"}};
-  for (const char* const name : {"self_attn.q_proj", "self_attn.k_proj",
-                                 "self_attn.v_proj", "mlp.up_proj"}) {
-    out.plan.tensor_rules.push_back(
-        {absl::StrCat("model.layers.*.", name), ParallelStyle::kColwise});
-  }
-  for (const char* const name : {"self_attn.o_proj", "mlp.down_proj"}) {
-    out.plan.tensor_rules.push_back(
-        {absl::StrCat("model.layers.*.", name), ParallelStyle::kRowwise});
-  }
-  return out;
-}
-
-PlanOptions options_with(std::int64_t core_bytes) {
-  PlanOptions out;
-  out.topology = *find_topology("trn2");
-  out.topology.core_memory_bytes = core_bytes;
-  out.max_length = 128;
-  return out;
-}
-
-ShardPlan must_plan(const ToyModel& model, const PlanOptions& options) {
-  auto out = plan_shards(model.config, model.plan, model.parameters, options);
-  EXPECT_TRUE(out.ok()) << out.status();
-  return *std::move(out);
-}
-
-std::int64_t weight_bytes(const ToyModel& model) {
-  std::int64_t out = 0;
-  for (const ParameterInfo& parameter : model.parameters) {
-    std::int64_t elements = 1;
-    for (const std::int64_t length : parameter.shape) elements *= length;
-    out += 2 * elements;
-  }
-  return out;
-}
 
 TEST(ShardPlan, TakesOneCoreWhereTheModelFits) {
   const ToyModel model = toy(512, 4, 8, 4);
@@ -144,19 +63,6 @@ TEST(ShardPlan, RefusesDegreesThatDoNotDivideTheHeads) {
   EXPECT_EQ(plan.instance, "");
 }
 
-TEST(ShardPlan, WhatIfReplicatesKvHeadsAndTheirWeights) {
-  const ToyModel model = toy(4096, 40, 32, 2);
-  PlanOptions options = options_with(6 * kGiB);
-  options.kv_heads = KvHeadLayout::kReplicated;
-  const ShardPlan plan = must_plan(model, options);
-  ASSERT_TRUE(plan.fits) << plan.reason;
-  EXPECT_EQ(plan.degrees, (Degrees{4, 4, 1}));
-  EXPECT_THAT(plan.notes, Contains(HasSubstr("what-if")));
-  // Two heads on four ranks: each rank keeps one, half of the whole cache.
-  EXPECT_EQ(plan.bytes_per_core[PlanCategory::kCache].bytes,
-            40 * 128 * 1 * 128 * 2 * 2);
-}
-
 TEST(ShardPlan, ProposesOnlyDegreesOfTheTopology) {
   const ToyModel model = toy(4096, 40, 32, 32);
   PlanOptions options = options_with(6 * kGiB);
@@ -184,6 +90,27 @@ TEST(ShardPlan, CountsATiedHeadOnce) {
   const ShardPlan plan = must_plan(model, options_with(24 * kGiB));
   EXPECT_EQ(plan.bytes_per_core[PlanCategory::kReplicatedWeights].bytes,
             both - 2 * 1024 * 512);
+}
+
+TEST(ShardPlan, SaysWhatItMakesOfTies) {
+  ToyModel model = toy(512, 2, 8, 4);
+  const auto notes = [&model] {
+    return must_plan(model, options_with(24 * kGiB)).notes;
+  };
+  EXPECT_THAT(notes(), ::testing::IsEmpty());
+  model.config.tie_word_embeddings = true;
+  EXPECT_THAT(notes(), ElementsAre(HasSubstr("counted once")));
+  model.parameters.back().shape[0] = 1000;
+  EXPECT_THAT(notes(), ElementsAre(HasSubstr("counted as two")));
+  const std::int64_t whole = weight_bytes(toy(512, 2, 8, 4));
+  model.parameters.pop_back();
+  EXPECT_THAT(notes(), ::testing::IsEmpty());
+  model.config.tie_word_embeddings = false;
+  EXPECT_THAT(notes(), ElementsAre(HasSubstr("has no lm_head.weight")));
+  EXPECT_EQ(must_plan(model, options_with(24 * kGiB))
+                .bytes_per_core[PlanCategory::kReplicatedWeights]
+                .bytes,
+            whole);
 }
 
 TEST(ShardPlan, DividesExpertsWhereThePlanDoes) {
@@ -254,6 +181,11 @@ TEST(ShardPlan, RefusesOptionsOutsideTheirLimits) {
               StatusIs(kInvalid, HasSubstr("max_cores is 0")));
   EXPECT_THAT(planned([](PlanOptions& o) { o.dtype = "int4"; }),
               StatusIs(kInvalid, HasSubstr("dtype is int4")));
+  EXPECT_THAT(
+      planned([](PlanOptions& o) {
+        o.topology.tp_degrees = {0, 1};
+      }),
+      StatusIs(kInvalid, HasSubstr("a degree of the topology is 0, must be")));
 }
 
 TEST(ShardPlan, RefusesModelsItCannotWeigh) {
@@ -270,56 +202,6 @@ TEST(ShardPlan, RefusesModelsItCannotWeigh) {
                           options_with(kGiB)),
               StatusIs(absl::StatusCode::kOutOfRange,
                        HasSubstr("parameter w: its bytes pass 2^63 - 1")));
-}
-
-// For random models: rank 0 holds no less than any other rank, the shards of
-// all ranks cover each parameter, sharded bytes never grow with the degree, and
-// replicated ones stay.
-TEST(ShardPlan, ShardsShrinkAndCoverWhateverTheModel) {
-  std::mt19937 random(3);
-  for (int round = 0; round < 30; ++round) {
-    const std::int64_t hidden =
-        16 * (1 + static_cast<std::int64_t>(random() % 40));
-    const ToyModel model =
-        toy(hidden, 1 + static_cast<std::int64_t>(random() % 3), 16, 16);
-    std::int64_t before = std::numeric_limits<std::int64_t>::max();
-    std::int64_t replicated_before = -1;
-    for (const std::int32_t degree : {2, 4, 8, 16}) {
-      SCOPED_TRACE(absl::StrCat("hidden ", hidden, ", degree ", degree));
-      std::int64_t largest = 0;
-      std::int64_t first = 0;
-      std::int64_t replicated = 0;
-      std::vector<std::int64_t> covered(model.parameters.size(), 0);
-      for (std::int32_t rank = 0; rank < degree; ++rank) {
-        const auto held = rank_parameters(model.plan, model.parameters,
-                                          {degree, degree, 1}, rank);
-        ASSERT_TRUE(held.ok()) << held.status();
-        std::int64_t sharded = 0;
-        replicated = 0;
-        for (std::size_t i = 0; i < held->size(); ++i) {
-          std::int64_t elements = 1;
-          for (const std::int64_t n : (*held)[i].shard.shape()) elements *= n;
-          ((*held)[i].sharded ? sharded : replicated) += elements;
-          covered[i] += (*held)[i].sharded ? elements : 0;
-        }
-        largest = std::max(largest, sharded);
-        if (rank == 0) first = sharded;
-      }
-      EXPECT_EQ(first, largest);
-      EXPECT_LE(largest, before);
-      if (replicated_before >= 0) {
-        EXPECT_EQ(replicated, replicated_before);
-      }
-      before = largest;
-      replicated_before = replicated;
-      for (std::size_t i = 0; i < covered.size(); ++i) {
-        std::int64_t whole = 1;
-        for (const std::int64_t n : model.parameters[i].shape) whole *= n;
-        EXPECT_TRUE(covered[i] == 0 || covered[i] == whole)
-            << model.parameters[i].name;
-      }
-    }
-  }
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,13 +17,23 @@ import transformers
 
 from fake_hub import COMMIT, OWNER_NAME, fake_hub
 from tiny_models import FAMILIES, IMAGE_FAMILIES, make_tiny_model
-from trnscout import Checkpoint, InvalidArgumentError, NotFoundError, find_topology, plan
-from trnscout.planner import _count_parameters
+from trnscout import (
+    Checkpoint,
+    InvalidArgumentError,
+    ModelConfig,
+    NotFoundError,
+    PlanOptions,
+    find_topology,
+    plan,
+    plan_parameters,
+    rank_parameters,
+    what_if_names,
+)
+from trnscout.planner import _count_parameters, _parallel_plan
 
 KNOWN: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).resolve().parents[1] / "data" / "known_models.json").read_text()
 )
-GIB = 2**30
 
 
 def run_plan(*arguments: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
@@ -66,9 +78,42 @@ def test_what_if_kv_heads_are_replicated(tmp_path: Path) -> None:
     path = write_config(tmp_path, known["config"])
     found = plan(str(path), what_if=("replicate-kv",))
     assert (found.verdict, found.cores) == ("FITS", known["cores_with_replicate_kv"])
-    assert any(note.startswith("what-if: KV heads are replicated") for note in found.notes)
-    with pytest.raises(InvalidArgumentError, match="what-if is 'magic', must be replicate-kv"):
+    assert found.what_if == ["replicate-kv"]
+    assert any(n.startswith("what-if replicate-kv: each of the 8 KV heads") for n in found.notes)
+    assert "what-if    replicate-kv; not what Transformers does" in str(found)
+    refused = "there is no what-if magic, only replicate-kv, pad-vocab, split-fused-qkv"
+    with pytest.raises(InvalidArgumentError, match=refused):
         plan(str(path), what_if=("magic",))
+
+
+LAYOUTS = [layout for n in range(4) for layout in itertools.combinations(what_if_names(), n)]
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_slices_of_a_known_model_take_the_bytes_of_its_plan(name: str, tmp_path: Path) -> None:
+    """Rank 0 of every degree in every layout, whatever fits; what is refused is refused alike."""
+    config_file = write_config(tmp_path, KNOWN[name]["config"])
+    config = ModelConfig.parse(config_file.read_text(), "config.json")
+    parallel = _parallel_plan(config)
+    parameters = _count_parameters(config_file)
+    divisions = 0
+    for layout, degree in itertools.product(LAYOUTS, (1, 2, 4, 8, 16)):
+        room = find_topology("trn2").replace(core_memory_bytes=2**60, tp_degrees=[degree])
+        options = PlanOptions(topology=room, what_if=list(layout))
+        found = plan_parameters(config, parallel, parameters, options)
+        for rejected in found.rejected:
+            with pytest.raises(InvalidArgumentError, match=re.escape(rejected.reason)):
+                rank_parameters(config, parallel, parameters, options, rejected.degrees, 0)
+        if not found.fits:
+            continue
+        divisions += 1
+        held = rank_parameters(config, parallel, parameters, options, found.degrees, 0)
+        weights = found.bytes_per_core.categories
+        for category, sharded in (("sharded_weights", True), ("replicated_weights", False)):
+            size = sum(p.bytes for p in held if p.sharded == sharded)
+            assert size == weights[category].bytes, (layout, degree, category)
+        assert all(p.bytes == 2 * math.prod(p.shard.shape) for p in held)
+    assert divisions >= len(LAYOUTS)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -86,56 +131,6 @@ def test_weights_of_a_tiny_family_equal_transformers_own_count(family: str, tmp_
     assert found.bytes_per_core["replicated_weights"] == 4 * sum(
         parameter.numel() for parameter in model.parameters()
     )
-
-
-def test_gib_and_gb_are_not_the_same(tmp_path: Path) -> None:
-    """C060: Mixtral on 4 cores fits 24 GiB, and would not fit 24 GB less a reserve of 1 GiB."""
-    found = plan(str(write_config(tmp_path, KNOWN["Mixtral-8x7B"]["config"])))
-    assert found.core_limit_bytes == 24 * GIB
-    weights = found.bytes_per_core["sharded_weights"] + found.bytes_per_core["replicated_weights"]
-    assert weights / GIB == pytest.approx(21.75, abs=0.01)
-    assert found.bytes_per_core["total"] < 24 * GIB
-    assert weights + GIB > 24_000_000_000 - GIB
-    assert "a tight fit" in found.reason
-
-
-@pytest.mark.parametrize(
-    ("name", "bytes_per_token"), [("Llama-3.1-8B", 131_072), ("Llama-3.3-70B", 327_680)]
-)
-def test_cache_takes_the_bytes_of_the_formula(
-    name: str, bytes_per_token: int, tmp_path: Path
-) -> None:
-    """C062: layers x KV heads x head_dim x key and value x 2 bytes."""
-    found = plan(str(write_config(tmp_path, KNOWN[name]["config"])), max_length=1024)
-    assert found.bytes_per_core["kv_cache"] * found.cores == 1024 * bytes_per_token
-
-
-@pytest.mark.parametrize(
-    ("heads", "kv_heads", "degrees"),
-    [
-        (28, 4, {1, 2, 4}),
-        (14, 2, {1, 2}),
-        (12, 2, {1, 2}),
-        (40, 8, {1, 2, 4, 8}),
-        (52, 52, {1, 2, 4}),
-        (64, 8, {1, 2, 4, 8}),
-    ],
-)
-def test_heads_decide_the_usable_degrees(
-    heads: int, kv_heads: int, degrees: set[int], tmp_path: Path
-) -> None:
-    """C048, as Transformers: (64, 8) does not reach 16, where a KV head would have to be copied."""
-    config = {
-        **KNOWN["Llama-3.1-8B"]["config"],
-        "num_attention_heads": heads,
-        "num_key_value_heads": kv_heads,
-        "hidden_size": 128 * heads,
-        "num_hidden_layers": 200,
-        "intermediate_size": 65536,
-    }
-    found = plan(str(write_config(tmp_path, config)), max_length=128)
-    by_heads = {r.cores for r in found.rejected if "does not divide" in r.reason}
-    assert {1, 2, 4, 8, 16} - by_heads == degrees
 
 
 def test_command_answers_without_torch_or_transformers(demo_model_dir: Path) -> None:
@@ -192,7 +187,7 @@ def test_command_exits_with_the_verdict(tmp_path: Path) -> None:
         (["--batch", "0"], "batch is 0"),
         (["--max-length", "-1"], "max_length is -1"),
         (["--max-cores", "0"], "max_cores is 0"),
-        (["--what-if", "magic"], "what-if is 'magic'"),
+        (["--what-if", "pad-vocab", "--what-if", "magic"], "only replicate-kv, pad-vocab, split"),
     ],
 )
 def test_bad_arguments_are_refused(arguments: list[str], words: str, demo_model_dir: Path) -> None:
