@@ -149,7 +149,10 @@ struct ModelConfig {
                                       std::int64_t dtype_bytes) const;
 
   /// Bytes that all layers add for one token of one sequence, windows apart.
-  std::int64_t kv_bytes_per_token(std::int64_t dtype_bytes) const;
+  ///
+  /// Errors: as of `kv_bytes`.
+  absl::StatusOr<std::int64_t> kv_bytes_per_token(
+      std::int64_t dtype_bytes) const;
 
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };

@@ -139,9 +139,13 @@ void bind_model_config(py::module_& m) {
           },
           py::arg("batch"), py::arg("length"), py::arg("dtype_bytes"),
           "Bytes that a static cache takes, windows and states included.")
-      .def("kv_bytes_per_token", &ModelConfig::kv_bytes_per_token,
-           py::arg("dtype_bytes"),
-           "Bytes that all layers add for one token, windows apart.")
+      .def(
+          "kv_bytes_per_token",
+          [](const ModelConfig& self, std::int64_t dtype_bytes) {
+            return unwrap(self.kv_bytes_per_token(dtype_bytes));
+          },
+          py::arg("dtype_bytes"),
+          "Bytes that all layers add for one token, windows apart.")
       .def("__repr__", &config_text);
 }
 

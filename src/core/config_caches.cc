@@ -78,7 +78,7 @@ absl::StatusOr<std::map<std::int64_t, Heads>> own_heads(
       }
     }
     if (!own.status().ok()) {
-      return at(absl::StrCat("per_layer_config, layer ", layer), own.status());
+      return at(absl::StrCat("per_layer_config, layer ", index), own.status());
     }
     out[index] = heads;
   }

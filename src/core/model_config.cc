@@ -309,12 +309,23 @@ absl::StatusOr<CacheBytes> ModelConfig::kv_bytes(
   return out;
 }
 
-std::int64_t ModelConfig::kv_bytes_per_token(std::int64_t dtype_bytes) const {
-  std::int64_t elements = 0;
-  for (const LayerCache& cache : layer_caches) {
-    if (cache.counted) elements += cache.elements_per_token();
+absl::StatusOr<std::int64_t> ModelConfig::kv_bytes_per_token(
+    std::int64_t dtype_bytes) const {
+  if (dtype_bytes < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "dtype_bytes is ", dtype_bytes, "; it must be at least 1"));
   }
-  return elements * dtype_bytes;
+  std::int64_t bytes = 0;
+  for (const LayerCache& cache : layer_caches) {
+    if (!cache.counted ||
+        add_product({cache.elements_per_token(), dtype_bytes}, bytes)) {
+      continue;
+    }
+    return absl::OutOfRangeError(
+        absl::StrCat("the cache of one token, at ", dtype_bytes,
+                     " bytes an element, has more than 2^63 - 1 bytes"));
+  }
+  return bytes;
 }
 
 }  // namespace trnscout

@@ -104,6 +104,10 @@ class NamePatternCompiler {
     ++at_;
     if (!current_.empty()) current_.pop_back();  // the repeated character
     end_literal();
+    const Op op = here() == begin + 1 ? code(begin).op : Op::kMatch;
+    if (op == Op::kBegin || op == Op::kEnd) {
+      return refuse("a repeat of nothing");
+    }
     // A loop over what can be empty would never end.
     if (sign != '?' && here() != begin + 1) {
       return refuse("a repeat of more than one letter");

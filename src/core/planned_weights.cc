@@ -44,9 +44,9 @@ absl::StatusOr<StoredType> stored_type(const ParameterInfo& parameter) {
   for (const StoredType& type : kTypes) {
     if (type.name == parameter.dtype) return type;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("parameter ", parameter.name, ": element type ",
-                   parameter.dtype, " has no bytes on a Neuron core"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "parameter ", printable(parameter.name), ": element type ",
+      printable(parameter.dtype), " has no bytes on a Neuron core"));
 }
 
 // Stored next to quantised weights to scale them; gone once they are not.
@@ -86,7 +86,7 @@ bool multiply_into(std::int64_t& product, std::int64_t factor) {
 
 absl::Status too_large(absl::string_view name) {
   return absl::OutOfRangeError(
-      absl::StrCat("parameter ", name, ": its bytes pass 2^63 - 1"));
+      absl::StrCat("parameter ", printable(name), ": its bytes pass 2^63 - 1"));
 }
 
 // The name with `*` for each number that stands alone between dots.

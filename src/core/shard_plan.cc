@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "division.h"
+#include "printable.h"
 #include "trnscout/memory_ledger.h"
 
 namespace trnscout {
@@ -18,10 +19,15 @@ constexpr double kTightFraction = 0.9;
 // Lengths that are searched for the largest one end here.
 constexpr std::int64_t kMaxSearchedTokens = std::int64_t{1} << 40;
 
-std::int64_t text_length(const Question& question) {
+// Tokens of a sequence, an image included.
+absl::StatusOr<std::int64_t> text_length(const Question& question) {
   const auto& vision = question.config.vision;
-  return question.options.max_length +
-         (vision.has_value() ? vision->image_tokens : 0);
+  const std::int64_t image = vision.has_value() ? vision->image_tokens : 0;
+  std::int64_t length = question.options.max_length;
+  if (!__builtin_add_overflow(length, image, &length)) return length;
+  return absl::OutOfRangeError(absl::StrFormat(
+      "plan: max_length %d and an image of %d tokens pass 2^63 - 1",
+      question.options.max_length, image));
 }
 
 std::string over_limit(const CoreBytes& bytes, std::int64_t limit) {
@@ -115,7 +121,9 @@ absl::StatusOr<bool> try_division(const Question& question, ParallelMode mode,
     reject(division->degrees, division->problem, out);
     return false;
   }
-  auto bytes = weigh(question, *division, text_length(question));
+  const auto length = text_length(question);
+  if (!length.ok()) return length.status();
+  auto bytes = weigh(question, *division, *length);
   if (!bytes.ok()) return bytes.status();
   if (bytes->total() > out.core_limit_bytes) {
     reject(division->degrees, over_limit(*bytes, out.core_limit_bytes), out);
@@ -169,8 +177,8 @@ void add_notes(const Question& question, ShardPlan& out) {
     const bool dequantized =
         config.quantization.dequantized_on(topology.neuron_core);
     out.notes.push_back(absl::StrFormat(
-        "weights are stored as %s; cores of %s %s", config.quantization.method,
-        topology.name,
+        "weights are stored as %s; cores of %s %s",
+        printable(config.quantization.method), topology.name,
         dequantized ? "cannot compute on that, so they are counted in " +
                           question.options.dtype
                     : "compute on that"));

@@ -382,8 +382,10 @@ std::string filled(absl::string_view target, const NameMatch& match,
   for (std::size_t i = 0; i < match.groups.size(); ++i) {
     std::string group(match.groups[i]);
     std::int64_t number = 0;
-    if (offset != 0 && absl::SimpleAtoi(group, &number)) {
-      group = absl::StrCat(number + offset);
+    // Where the sum wraps, no model has such a layer, and the name stays.
+    if (offset != 0 && absl::SimpleAtoi(group, &number) &&
+        !__builtin_add_overflow(number, offset, &number)) {
+      group = absl::StrCat(number);
     }
     out = absl::StrReplaceAll(out, {{absl::StrCat("\\", i + 1), group}});
   }

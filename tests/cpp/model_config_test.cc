@@ -112,17 +112,17 @@ TEST(ModelConfig, TakesHeadDimAsItIsGiven) {
       R"("num_attention_heads":32,"num_key_value_heads":8,"head_dim":)";
   const ModelConfig config = parsed(qwen3 + "128}");
   EXPECT_EQ(config.head_dim, 128);
-  EXPECT_EQ(config.kv_bytes_per_token(2), 147'456);
+  EXPECT_EQ(*config.kv_bytes_per_token(2), 147'456);
   EXPECT_EQ(parsed(qwen3 + "null}").head_dim, 80);
 }
 
 TEST(ModelConfig, CountsTheCacheOfKnownModels) {
-  EXPECT_EQ(parsed(llama()).kv_bytes_per_token(2), 131'072);
+  EXPECT_EQ(*parsed(llama()).kv_bytes_per_token(2), 131'072);
   EXPECT_EQ(cache_bytes(parsed(llama()), 1024), 134'217'728);
   const ModelConfig large = parsed(
       R"({"model_type":"llama","hidden_size":8192,"num_hidden_layers":80,)"
       R"("num_attention_heads":64,"num_key_value_heads":8})");
-  EXPECT_EQ(large.kv_bytes_per_token(2), 327'680);
+  EXPECT_EQ(*large.kv_bytes_per_token(2), 327'680);
   EXPECT_EQ(parsed(R"({"model_type":"llama"})").kv_heads, 32);
 }
 
@@ -238,7 +238,7 @@ TEST(LayerCaches, HoldTheLatentOfMlaOnce) {
   const ModelConfig config = parsed(R"({"model_type":"deepseek_v3"})");
   EXPECT_EQ(config.layer_caches[0].kind, LayerCacheKind::kLatent);
   EXPECT_EQ(config.layer_caches[0].elements_per_token(), 512 + 64);
-  EXPECT_EQ(config.kv_bytes_per_token(2), 61 * 576 * 2);
+  EXPECT_EQ(*config.kv_bytes_per_token(2), 61 * 576 * 2);
 }
 
 TEST(LayerCaches, HoldStatesWhateverTheLength) {
@@ -267,6 +267,9 @@ TEST(LayerCaches, TakeOverridesOfALayer) {
   EXPECT_THAT(parse(llama(R"("per_layer_config":{"32":{}})")),
               StatusIs(kInvalid, HasSubstr("per_layer_config has layer 32; "
                                            "num_hidden_layers is 32")));
+  // The key itself may have blanks around its number.
+  EXPECT_THAT(parse(llama(R"("per_layer_config":{"\n1":{"head_dim":"a"}})")),
+              StatusIs(kInvalid, HasSubstr(": per_layer_config, layer 1: ")));
 }
 
 TEST(Quantization, SaysWhatIsStored) {
@@ -384,6 +387,15 @@ TEST(KvBytes, RefusesWhatIsNotPositiveOrTooLarge) {
   EXPECT_THAT(config.kv_bytes(std::int64_t{1} << 40, std::int64_t{1} << 40, 2),
               StatusIs(absl::StatusCode::kOutOfRange,
                        HasSubstr("more than 2^63 - 1 bytes")));
+}
+
+TEST(KvBytesPerToken, RefusesWhatIsNotPositiveOrTooLarge) {
+  const ModelConfig config = parsed(llama());
+  EXPECT_THAT(config.kv_bytes_per_token(0),
+              StatusIs(kInvalid, "dtype_bytes is 0; it must be at least 1"));
+  EXPECT_THAT(config.kv_bytes_per_token(INT64_MAX),
+              StatusIs(absl::StatusCode::kOutOfRange,
+                       HasSubstr("has more than 2^63 - 1 bytes")));
 }
 
 TEST(ModelConfigOpen, ReadsTheFileInADirectory) {

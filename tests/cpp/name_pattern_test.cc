@@ -71,6 +71,8 @@ TEST(NamePattern, RefusesWhatItDoesNotKnow) {
       {"a\\", "a backslash at the end"},
       {"(?P<x>a)", "an unknown kind of group"},
       {"*a", "a repeat of nothing"},
+      {"^+a", "a repeat of nothing"},
+      {"a$*", "a repeat of nothing"},
       {"(ab)*", "a repeat of more than one letter"},
       {"a+?", "a repeat that is not greedy"},
       {"(?<!a*)b", "a look behind of no one length"},

@@ -332,6 +332,22 @@ TEST(ParametersOf, RefusesTensorsThatDoNotFit) {
       StatusIs(kInvalid, HasSubstr("past 64 bits")));
 }
 
+TEST(ParametersOf, LeavesANumberThatCannotGrow) {
+  const auto plan = find_parallel_plan("inkling2_text");
+  ASSERT_THAT(plan, IsOk());
+  const auto loaded = plan->parameters_of(
+      {tensor("model.llm.attn_res.attn_queries.7", {4}),
+       tensor("model.llm.attn_res.attn_queries.9223372036854775807", {4})});
+  ASSERT_THAT(loaded, IsOk());
+  std::vector<std::string> names;
+  for (const auto& parameter : loaded->parameters) {
+    names.push_back(parameter.name);
+  }
+  EXPECT_THAT(names, ElementsAre("model.layers.8.attention_input.query",
+                                 "model.layers.9223372036854775807."
+                                 "attention_input.query"));
+}
+
 TEST(ParametersOf, RefusesNamesThatAreTooLong) {
   const auto plan = find_parallel_plan("llama");
   ASSERT_THAT(plan, IsOk());

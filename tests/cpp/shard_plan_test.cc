@@ -204,5 +204,30 @@ TEST(ShardPlan, RefusesModelsItCannotWeigh) {
                        HasSubstr("parameter w: its bytes pass 2^63 - 1")));
 }
 
+TEST(ShardPlan, RefusesALengthThatAnImageTakesPast64Bits) {
+  ToyModel model = toy(512, 2, 8, 4);
+  model.config.vision.emplace().image_tokens = 2;
+  PlanOptions options = options_with(kGiB);
+  options.max_length = std::numeric_limits<std::int64_t>::max() - 1;
+  EXPECT_THAT(
+      plan_shards(model.config, model.plan, model.parameters, options),
+      StatusIs(absl::StatusCode::kOutOfRange,
+               HasSubstr("max_length 9223372036854775806 and an image of 2 "
+                         "tokens pass 2^63 - 1")));
+}
+
+TEST(ShardPlan, SpellsNamesFromFilesOnOneLine) {
+  ToyModel model = toy(512, 2, 8, 4);
+  model.config.quantization.method = "fp8\n\xff";
+  EXPECT_THAT(must_plan(model, options_with(kGiB)).notes,
+              Contains(HasSubstr("stored as fp8\\x0a\\xff;")));
+  model.parameters[0].name = "w\n";
+  model.parameters[0].dtype = "\xff";
+  EXPECT_THAT(
+      plan_shards(model.config, model.plan, model.parameters,
+                  options_with(kGiB)),
+      StatusIs(kInvalid, HasSubstr("parameter w\\x0a: element type \\xff")));
+}
+
 }  // namespace
 }  // namespace trnscout
