@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "bindings.h"
 #include "status.h"
 #include "trnscout/checkpoint.h"
+#include "trnscout/planned_model.h"
 
 namespace trnscout::python {
 namespace py = pybind11;
@@ -30,24 +30,21 @@ PlanOptions make_options(const Topology& topology, const std::string& dtype,
           .what_if = unwrap(parse_what_if(what_if))};
 }
 
-ShardPlan plan_checkpoint(const ModelConfig& config, const ParallelPlan& plan,
-                          const Checkpoint& checkpoint,
-                          const PlanOptions& options) {
-  const py::gil_scoped_release unlocked;
-  const auto loaded = plan.parameters_of(checkpoint.tensors(), config);
-  if (!loaded.ok()) {
-    const py::gil_scoped_acquire locked;
-    throw_if_error(loaded.status());
-  }
-  auto out = plan_shards(config, plan, loaded->parameters, options);
-  if (out.ok() && !loaded->left_out.empty()) {
-    out->notes.push_back(absl::StrCat(
-        loaded->left_out.size(),
-        " tensors of the checkpoint are no parameters of the model and do not "
-        "count, ",
-        loaded->left_out.front(), " first"));
-  }
-  const py::gil_scoped_acquire locked;
+PlannedModel model_of_checkpoint(const ModelConfig& config,
+                                 const ParallelPlan& plan,
+                                 const Checkpoint& checkpoint) {
+  auto out = [&] {
+    const py::gil_scoped_release unlocked;
+    return PlannedModel::of_checkpoint(config, plan, checkpoint);
+  }();
+  return unwrap(std::move(out));
+}
+
+ShardPlan plan_model(const PlannedModel& model, const PlanOptions& options) {
+  auto out = [&] {
+    const py::gil_scoped_release unlocked;
+    return model.plan(options);
+  }();
   return unwrap(std::move(out));
 }
 
@@ -63,10 +60,11 @@ std::vector<ParameterInfo> parameters_of(const std::vector<Parameter>& from) {
   return out;
 }
 
-ShardPlan plan_parameters(const ModelConfig& config, const ParallelPlan& plan,
-                          const std::vector<Parameter>& parameters,
-                          const PlanOptions& options) {
-  return unwrap(plan_shards(config, plan, parameters_of(parameters), options));
+PlannedModel model_of_parameters(const ModelConfig& config,
+                                 const ParallelPlan& plan,
+                                 const std::vector<Parameter>& parameters) {
+  return unwrap(
+      PlannedModel::of_parameters(config, plan, parameters_of(parameters)));
 }
 
 std::vector<RankParameter> parameters_of_rank(
@@ -138,12 +136,15 @@ void bind_shard_plan(py::module_& m) {
       .def_readonly("decode_tokens_per_second_bound",
                     &ShardPlan::decode_tokens_per_second_bound)
       .def_readonly("notes", &ShardPlan::notes);
-  m.def("plan_checkpoint", &plan_checkpoint, py::arg("config"), py::arg("plan"),
-        py::arg("checkpoint"), py::arg("options"),
-        "Plans a model whose checkpoint was opened.");
-  m.def("plan_parameters", &plan_parameters, py::arg("config"), py::arg("plan"),
-        py::arg("parameters"), py::arg("options"),
-        "Plans a model of (name, dtype, shape) parameters.");
+  py::class_<PlannedModel>(m, "PlannedModel",
+                           "A model that is asked many questions: what its "
+                           "load makes of the checkpoint is found once.")
+      .def(py::init(&model_of_checkpoint), py::arg("config"), py::arg("plan"),
+           py::arg("checkpoint"))
+      .def(py::init(&model_of_parameters), py::arg("config"), py::arg("plan"),
+           py::arg("parameters"), "Of (name, dtype, shape) parameters.")
+      .def("plan", &plan_model, py::arg("options"),
+           "Finds the smallest number of cores.");
   m.def("rank_parameters", &parameters_of_rank, py::arg("config"),
         py::arg("plan"), py::arg("parameters"), py::arg("options"),
         py::arg("degrees"), py::arg("rank"),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         ParameterShard,
         ParameterStyle,
         PlannedBytes,
+        PlannedModel,
         PlanOptions,
         Quantization,
         RankParameter,
@@ -55,8 +56,6 @@ if TYPE_CHECKING:
         parallel_plan_architectures,
         parameter_role,
         parse_parallel_style,
-        plan_checkpoint,
-        plan_parameters,
         rank_parameters,
         shard_of,
         topologies,
@@ -84,11 +83,11 @@ _HOME = {
         "GgufFile InstanceType LayerCache LoadedParameters MappedCheckpoint MemoryHolder "
         "MemoryLedger MemorySnapshot MemoryUse ModelConfig ParallelAxis ParallelMode "
         "ParallelPlan ParallelStyle ParameterInfo ParameterRole ParameterShard "
-        "ParameterStyle PlanOptions PlannedBytes Quantization RankParameter RejectedDegrees "
+        "ParameterStyle PlanOptions PlannedBytes PlannedModel Quantization RankParameter RejectedDegrees "
         "ShardHeader ShardPlan TensorInfo "
         "TensorView Topology VisionConfig find_parallel_plan find_topology format_bytes "
         "ggml_types memory_table parallel_plan_architectures parameter_role "
-        "parse_parallel_style plan_checkpoint plan_parameters rank_parameters shard_of topologies "
+        "parse_parallel_style rank_parameters shard_of topologies "
         "transformers_version what_if_names"
     ),
     "checker": "CheckRequest check",
@@ -132,6 +131,7 @@ __all__ = [  # noqa: RUF022 - in the order of the imports above
     "ParameterStyle",
     "PlanOptions",
     "PlannedBytes",
+    "PlannedModel",
     "Quantization",
     "RankParameter",
     "RejectedDegrees",
@@ -149,8 +149,6 @@ __all__ = [  # noqa: RUF022 - in the order of the imports above
     "parallel_plan_architectures",
     "parameter_role",
     "parse_parallel_style",
-    "plan_checkpoint",
-    "plan_parameters",
     "rank_parameters",
     "shard_of",
     "topologies",

@@ -15,14 +15,13 @@ from ._core import (
     Checkpoint,
     ModelConfig,
     ParallelPlan,
+    PlannedModel,
     PlanOptions,
     ShardPlan,
     Topology,
     find_parallel_plan,
     find_topology,
     format_bytes,
-    plan_checkpoint,
-    plan_parameters,
     transformers_version,
 )
 from .errors import InvalidArgumentError, NotFoundError
@@ -157,11 +156,11 @@ def plan(
         what_if=list(what_if),
     )
     if isinstance(weights, Path):
-        found = plan_parameters(config, parallel, _count_parameters(weights), options)
+        asked = PlannedModel(config, parallel, _count_parameters(weights))
     else:
-        found = plan_checkpoint(config, parallel, weights, options)
+        asked = PlannedModel(config, parallel, weights)
     return _describe(
-        found,
+        asked.plan(options),
         model=name,
         revision=commit,
         architecture=parallel.architecture,

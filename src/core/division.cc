@@ -11,31 +11,10 @@
 namespace trnscout {
 namespace {
 
-absl::StatusOr<std::int64_t> bytes_of_dtype(absl::string_view dtype) {
-  if (dtype == "float32") return 4;
-  if (dtype == "bfloat16" || dtype == "float16") return 2;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "plan: dtype is ", dtype, ", must be float32, float16 or bfloat16"));
-}
-
 absl::Status require_positive(const char* field, std::int64_t value) {
   if (value > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrFormat("plan: %s is %d, must be positive", field, value));
-}
-
-absl::Status check(const PlanOptions& options,
-                   absl::Span<const ParameterInfo> parameters) {
-  absl::Status status = require_positive("batch", options.batch);
-  status.Update(require_positive("max_length", options.max_length));
-  status.Update(require_positive("max_cores", options.max_cores));
-  for (const std::int32_t degree : options.topology.tp_degrees) {
-    status.Update(require_positive("a degree of the topology", degree));
-  }
-  if (status.ok() && parameters.empty()) {
-    return absl::InvalidArgumentError("plan: the model has no parameters");
-  }
-  return status;
 }
 
 // Why the heads cannot be divided by `degree`; empty if they can.
@@ -60,7 +39,7 @@ std::string head_problem(const Question& question, std::int32_t degree) {
 
 bool has_expert_parameters(const Question& question, ParallelMode mode) {
   return std::any_of(
-      question.groups.begin(), question.groups.end(),
+      question.groups().begin(), question.groups().end(),
       [&](const WeightGroup& group) {
         const auto found = question.plan.style_of(group.name, mode);
         return found.has_value() && found->axis == ParallelAxis::kExpert;
@@ -77,19 +56,38 @@ std::string problem_of(const Question& question, const Division& division) {
                            layout.degree, question.config.experts);
   }
   std::string problem;
-  if (layout.cuts_kv_heads(question.groups)) {
+  if (layout.cuts_kv_heads(question.groups())) {
     problem = head_problem(question, layout.degree);
   }
-  return problem.empty() ? layout.loading_problem(question.groups) : problem;
+  return problem.empty() ? layout.loading_problem(question.groups()) : problem;
 }
 
 }  // namespace
 
-absl::StatusOr<Question> Question::ask(
+absl::StatusOr<std::int64_t> bytes_of_dtype(absl::string_view dtype) {
+  if (dtype == "float32") return 4;
+  if (dtype == "bfloat16" || dtype == "float16") return 2;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "plan: dtype is ", dtype, ", must be float32, float16 or bfloat16"));
+}
+
+absl::Status check(const PlanOptions& options) {
+  absl::Status status = require_positive("batch", options.batch);
+  status.Update(require_positive("max_length", options.max_length));
+  status.Update(require_positive("max_cores", options.max_cores));
+  for (const std::int32_t degree : options.topology.tp_degrees) {
+    status.Update(require_positive("a degree of the topology", degree));
+  }
+  status.Update(bytes_of_dtype(options.dtype).status());
+  return status;
+}
+
+absl::StatusOr<WeighedModel> weigh_model(
     const ModelConfig& config, const ParallelPlan& plan,
     absl::Span<const ParameterInfo> parameters, const PlanOptions& options) {
-  if (absl::Status status = check(options, parameters); !status.ok()) {
-    return status;
+  if (absl::Status status = check(options); !status.ok()) return status;
+  if (parameters.empty()) {
+    return absl::InvalidArgumentError("plan: the model has no parameters");
   }
   const auto dtype_bytes = bytes_of_dtype(options.dtype);
   if (!dtype_bytes.ok()) return dtype_bytes.status();
@@ -97,9 +95,7 @@ absl::StatusOr<Question> Question::ask(
                                  options.topology.neuron_core);
   if (!weights.ok()) return weights.status();
   auto groups = group_weights(weights->weights);
-  return Question{
-      config,           plan, options, *dtype_bytes, *std::move(weights),
-      std::move(groups)};
+  return WeighedModel{*std::move(weights), std::move(groups)};
 }
 
 std::vector<ParallelMode> modes_of(const Question& question) {
@@ -134,16 +130,18 @@ absl::StatusOr<Division> divide(const Question& question, ParallelMode mode,
                           .degree = degree,
                           .kv_degree = degree},
                .cache_degree = 1,
+               .cache = {},
                .weights = {},
                .problem = ""};
   out.problem = problem_of(question, out);
   if (!out.problem.empty()) return out;
-  if (config.kv_heads > 0 && out.layout.cuts_kv_heads(question.groups)) {
+  if (config.kv_heads > 0 && out.layout.cuts_kv_heads(question.groups())) {
     out.layout.kv_degree = static_cast<std::int32_t>(
         std::min<std::int64_t>(degree, config.kv_heads));
     out.cache_degree = out.layout.kv_degree;
   }
-  const auto weights = weights_of_largest_rank(out.layout, question.groups);
+  out.cache = cache_of_one_rank(config, out.cache_degree);
+  const auto weights = weights_of_largest_rank(out.layout, question.groups());
   if (!weights.ok()) return weights.status();
   out.weights = *weights;
   return out;

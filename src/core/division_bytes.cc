@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -33,21 +34,39 @@ double activation_bytes(const Question& question, const Division& division,
              static_cast<double>(config.vocab);
 }
 
-// The cache of one rank: heads divided where the plan divides them.
-absl::StatusOr<CacheBytes> cache_bytes(const Question& question,
-                                       const Division& division,
-                                       std::int64_t length) {
-  if (division.cache_degree == 1) {
-    return question.config.kv_bytes(question.options.batch, length,
-                                    question.dtype_bytes);
+// What the division takes beside weights and cache. Units: bytes.
+struct Overhead {
+  double activations = 0;
+  double scratchpad = 0;
+  double collectives = 0;
+};
+
+Overhead overhead_of(const Question& question, const Division& division,
+                     std::int64_t length) {
+  const double tokens =
+      static_cast<double>(question.options.batch) * static_cast<double>(length);
+  Overhead out;
+  out.activations = saturating(activation_bytes(question, division, tokens));
+  const auto step =
+      static_cast<double>(question.options.topology.scratchpad_step_bytes);
+  const double rounded =
+      step > 0 ? std::ceil(out.activations / step) * step : 0;
+  out.scratchpad = std::max(rounded - out.activations, 0.0);
+  if (division.degrees.cores > 1) {
+    out.collectives = saturating(
+        2.0 * tokens *
+        static_cast<double>(question.config.hidden * question.dtype_bytes));
   }
-  ModelConfig local = question.config;
-  for (LayerCache& layer : local.layer_caches) {
-    if (layer.kind == LayerCacheKind::kLatent) continue;
-    layer.kv_heads =
-        (layer.kv_heads + division.cache_degree - 1) / division.cache_degree;
-  }
-  return local.kv_bytes(question.options.batch, length, question.dtype_bytes);
+  return out;
+}
+
+absl::StatusOr<std::int64_t> cache_bytes(const Question& question,
+                                         const Division& division,
+                                         std::int64_t length) {
+  const auto bytes = division.cache.kv_bytes(question.options.batch, length,
+                                             question.dtype_bytes);
+  if (!bytes.ok()) return bytes.status();
+  return bytes->total();
 }
 
 PlannedBytes& at(CoreBytes& bytes, PlanCategory category) {
@@ -66,36 +85,54 @@ void add_weights(const Division& division, CoreBytes& out) {
 void add_overhead(const Question& question, const Division& division,
                   std::int64_t length, CoreBytes& out) {
   const Topology& topology = question.options.topology;
-  const double tokens =
-      static_cast<double>(question.options.batch) * static_cast<double>(length);
-  const double activations =
-      saturating(activation_bytes(question, division, tokens));
-  const auto step = static_cast<double>(topology.scratchpad_step_bytes);
+  const Overhead overhead = overhead_of(question, division, length);
   at(out, PlanCategory::kActivations) = {
-      static_cast<std::int64_t>(activations), Basis::kEstimated,
+      static_cast<std::int64_t>(overhead.activations), Basis::kEstimated,
       "batch x length x (4 hidden + (heads + 2 widest MLP) / tp_degree) x "
       "dtype + batch x vocab x 4"};
-  const double rounded = step > 0 ? std::ceil(activations / step) * step : 0;
   at(out, PlanCategory::kScratchpad) = {
-      static_cast<std::int64_t>(std::max(rounded - activations, 0.0)),
-      Basis::kEstimated,
+      static_cast<std::int64_t>(overhead.scratchpad), Basis::kEstimated,
       absl::StrCat("activations rounded up to steps of ",
                    format_bytes(topology.scratchpad_step_bytes))};
   at(out, PlanCategory::kMicrocode) = {topology.core_microcode_bytes,
                                        Basis::kCounted,
                                        "fixed, a physical core's times LNC"};
-  const double collectives =
-      division.degrees.cores > 1
-          ? saturating(2.0 * tokens *
-                       static_cast<double>(question.config.hidden *
-                                           question.dtype_bytes))
-          : 0.0;
   at(out, PlanCategory::kCollectives) = {
-      static_cast<std::int64_t>(collectives), Basis::kEstimated,
+      static_cast<std::int64_t>(overhead.collectives), Basis::kEstimated,
       "two buffers of batch x length x hidden x dtype past one core"};
 }
 
 }  // namespace
+
+ModelConfig cache_of_one_rank(const ModelConfig& config, std::int32_t degree) {
+  ModelConfig out;
+  out.layer_caches = config.layer_caches;
+  for (LayerCache& layer : out.layer_caches) {
+    if (layer.kind == LayerCacheKind::kLatent) continue;
+    layer.kv_heads = (layer.kv_heads + degree - 1) / degree;
+  }
+  return out;
+}
+
+absl::StatusOr<std::int64_t> total_bytes(const Question& question,
+                                         const Division& division,
+                                         std::int64_t length) {
+  const auto cache = cache_bytes(question, division, length);
+  if (!cache.ok()) return cache.status();
+  const Overhead overhead = overhead_of(question, division, length);
+  std::int64_t out = 0;
+  for (const std::int64_t part :
+       {division.weights.sharded_bytes, division.weights.replicated_bytes,
+        *cache, static_cast<std::int64_t>(overhead.activations),
+        static_cast<std::int64_t>(overhead.scratchpad),
+        question.options.topology.core_microcode_bytes,
+        static_cast<std::int64_t>(overhead.collectives)}) {
+    if (__builtin_add_overflow(out, part, &out)) {
+      return std::numeric_limits<std::int64_t>::max();
+    }
+  }
+  return out;
+}
 
 absl::StatusOr<CoreBytes> weigh(const Question& question,
                                 const Division& division, std::int64_t length) {
@@ -104,7 +141,7 @@ absl::StatusOr<CoreBytes> weigh(const Question& question,
   const auto cache = cache_bytes(question, division, length);
   if (!cache.ok()) return cache.status();
   at(out, PlanCategory::kCache) = {
-      cache->total(), Basis::kCounted,
+      *cache, Basis::kCounted,
       absl::StrFormat("static cache of %d x %d tokens, KV heads cut by %d",
                       question.options.batch, length, division.cache_degree)};
   add_overhead(question, division, length, out);

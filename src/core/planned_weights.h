@@ -61,6 +61,13 @@ absl::StatusOr<CoreWeights> weights_on_core(
 
 std::vector<WeightGroup> group_weights(absl::Span<const CoreWeight> weights);
 
+/// A model's weights as the cores of one kind hold them in one dtype; what the
+/// divisions of all questions about these are made of.
+struct WeighedModel {
+  CoreWeights weights;
+  std::vector<WeightGroup> groups;
+};
+
 /// Of `held` bytes of a group, those that one token leaves alone.
 std::int64_t unread_of(const ModelConfig& config, const WeightGroup& group,
                        std::int64_t held);

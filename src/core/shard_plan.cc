@@ -52,8 +52,8 @@ absl::StatusOr<std::int64_t> largest_length(const Question& question,
   std::int64_t too_long = kMaxSearchedTokens;
   while (too_long - fits > 1) {
     const std::int64_t middle = fits + (too_long - fits) / 2;
-    const auto bytes = weigh(question, division, middle);
-    const bool ok = bytes.ok() && bytes->total() <= limit;
+    const auto bytes = total_bytes(question, division, middle);
+    const bool ok = bytes.ok() && *bytes <= limit;
     if (!bytes.ok() && !absl::IsOutOfRange(bytes.status())) {
       return bytes.status();
     }
@@ -193,16 +193,17 @@ void add_notes(const Question& question, ShardPlan& out) {
   }
   out.notes.insert(out.notes.end(), config.warnings.begin(),
                    config.warnings.end());
-  out.notes.insert(out.notes.end(), question.weights.notes.begin(),
-                   question.weights.notes.end());
+  out.notes.insert(out.notes.end(), question.model.weights.notes.begin(),
+                   question.model.weights.notes.end());
 }
 
 // What the options that were asked for do at the degree of the plan.
 absl::Status add_what_if_notes(const Question& question, ShardPlan& out) {
+  if (question.options.what_if == WhatIf()) return absl::OkStatus();
   const auto division =
       divide(question, mode_of(out.degrees), out.degrees.cores);
   if (!division.ok()) return division.status();
-  for (std::string& note : division->layout.notes(question.groups)) {
+  for (std::string& note : division->layout.notes(question.groups())) {
     out.notes.push_back(std::move(note));
   }
   return absl::OkStatus();
@@ -245,19 +246,24 @@ std::int64_t CoreBytes::total() const {
   return out;
 }
 
+absl::StatusOr<ShardPlan> answer(const Question& question) {
+  ShardPlan out;
+  out.core_limit_bytes = question.options.topology.core_memory_bytes;
+  add_notes(question, out);
+  absl::Status status = search(question, out);
+  if (!status.ok()) return status;
+  status = add_what_if_notes(question, out);
+  if (!status.ok()) return status;
+  return out;
+}
+
 absl::StatusOr<ShardPlan> plan_shards(
     const ModelConfig& config, const ParallelPlan& plan,
     absl::Span<const ParameterInfo> parameters, const PlanOptions& options) {
-  const auto question = Question::ask(config, plan, parameters, options);
-  if (!question.ok()) return question.status();
-  ShardPlan out;
-  out.core_limit_bytes = options.topology.core_memory_bytes;
-  add_notes(*question, out);
-  absl::Status status = search(*question, out);
-  if (!status.ok()) return status;
-  status = add_what_if_notes(*question, out);
-  if (!status.ok()) return status;
-  return out;
+  const auto model = weigh_model(config, plan, parameters, options);
+  if (!model.ok()) return model.status();
+  return answer(
+      {config, plan, options, bytes_of_dtype(options.dtype).value(), *model});
 }
 
 absl::StatusOr<std::vector<RankParameter>> rank_parameters(
@@ -266,17 +272,19 @@ absl::StatusOr<std::vector<RankParameter>> rank_parameters(
     const Degrees& degrees, std::int32_t rank) {
   absl::Status status = check(degrees, rank);
   if (!status.ok()) return status;
-  const auto question = Question::ask(config, plan, parameters, options);
-  if (!question.ok()) return question.status();
-  const auto division = divide(*question, mode_of(degrees), degrees.cores);
+  const auto model = weigh_model(config, plan, parameters, options);
+  if (!model.ok()) return model.status();
+  const Question question{config, plan, options,
+                          bytes_of_dtype(options.dtype).value(), *model};
+  const auto division = divide(question, mode_of(degrees), degrees.cores);
   if (!division.ok()) return division.status();
   if (!division->problem.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("plan: ", degrees_text(degrees), ": ", division->problem));
   }
   std::vector<RankParameter> out;
-  out.reserve(question->weights.weights.size());
-  for (const CoreWeight& weight : question->weights.weights) {
+  out.reserve(model->weights.weights.size());
+  for (const CoreWeight& weight : model->weights.weights) {
     auto shard = division->layout.shard(weight.name, weight.shape, rank);
     if (!shard.ok()) return shard.status();
     const bool sharded = absl::MakeConstSpan(shard->shape()) != weight.shape;

@@ -14,12 +14,12 @@ from trnscout import (
     Degrees,
     ModelConfig,
     ParameterShard,
+    PlannedModel,
     PlanOptions,
     RankParameter,
     ShardPlan,
     find_parallel_plan,
     find_topology,
-    plan_parameters,
     rank_parameters,
 )
 
@@ -96,7 +96,7 @@ class Ranks:
         ]
 
     def plan(self) -> ShardPlan:
-        return plan_parameters(self.config, self.parallel, self.parameters, self.options)
+        return PlannedModel(self.config, self.parallel, self.parameters).plan(self.options)
 
 
 def cut(weight: np.ndarray, shard: ParameterShard) -> np.ndarray:

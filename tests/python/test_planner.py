@@ -22,10 +22,10 @@ from trnscout import (
     InvalidArgumentError,
     ModelConfig,
     NotFoundError,
+    PlannedModel,
     PlanOptions,
     find_topology,
     plan,
-    plan_parameters,
     rank_parameters,
     what_if_names,
 )
@@ -100,7 +100,7 @@ def test_slices_of_a_known_model_take_the_bytes_of_its_plan(name: str, tmp_path:
     for layout, degree in itertools.product(LAYOUTS, (1, 2, 4, 8, 16)):
         room = find_topology("trn2").replace(core_memory_bytes=2**60, tp_degrees=[degree])
         options = PlanOptions(topology=room, what_if=list(layout))
-        found = plan_parameters(config, parallel, parameters, options)
+        found = PlannedModel(config, parallel, parameters).plan(options)
         for rejected in found.rejected:
             with pytest.raises(InvalidArgumentError, match=re.escape(rejected.reason)):
                 rank_parameters(config, parallel, parameters, options, rejected.degrees, 0)
