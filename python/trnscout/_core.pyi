@@ -373,7 +373,12 @@ class LayerCache:
     """
     def __repr__(self) -> str: ...
     @property
-    def conv_state(self) -> int: ...
+    def block_dim(self) -> int: ...
+    @property
+    def block_tokens(self) -> int:
+        """
+        That one compressed entry stands for.
+        """
     @property
     def counted(self) -> bool:
         """
@@ -398,7 +403,25 @@ class LayerCache:
         As Transformers names it.
         """
     @property
-    def recurrent_state(self) -> int: ...
+    def open_dim(self) -> int:
+        """
+        Of a token of a block that is not full.
+        """
+    @property
+    def state(self) -> int:
+        """
+        In the cache's dtype.
+        """
+    @property
+    def state_bytes(self) -> int:
+        """
+        Whatever the dtype.
+        """
+    @property
+    def token_bytes(self) -> int:
+        """
+        Of a token, whatever the dtype.
+        """
     @property
     def value_dim(self) -> int: ...
     @property
