@@ -48,7 +48,10 @@ FIELDS = {
     "shared_kv_layers": ["num_kv_shared_layers"],
     "multi_query": ["multi_query"],
     "new_decoder": ["new_decoder_architecture"],
-    "image_tokens": ["mm_tokens_per_image", "image_seq_length", "image_seq_len"],
+    "image_tokens": [
+        *("mm_tokens_per_image", "image_seq_length", "image_seq_len", "num_query_tokens"),
+        *("latent_query_num", "perceiver_config.resampler_n_latents"),
+    ],
     "image_size": ["image_size"],
     "patch_size": ["patch_size"],
     "merge": ["spatial_merge_size"],
@@ -119,6 +122,10 @@ STATES = {name: formula for formula, names in FORMULAS.items() for name in names
 BY_HAND = {
     "LongcatFlashConfig": ["half_layers=num_layers:-"],  # two attentions in each
     "MiMoV2FlashConfig": ["window_kv_factor:2"],  # twice the KV heads in sliding layers
+    # One token for a square of so many patches each way, of an image that is not cut into tiles.
+    "Idefics3Config": ["image_grid=scale_factor:2"],
+    "SmolVLMConfig": ["image_grid=scale_factor:2"],
+    "PaliGemmaConfig": ["image_grid:1"],
     "Glm5NextTextConfig": ["index_gates:1"],  # a gate beside each key, and a flag for both
     "Qwen4ExpTextConfig": [
         "ple_layers=ple_layer_ids:-",

@@ -245,6 +245,11 @@ TEST(Quantization, SaysWhatIsStored) {
   EXPECT_EQ(of(R"({"quant_method":"fp8"})").bits, 8);
   EXPECT_TRUE(of(R"({"quant_method":"gptq","bits":4})").dequantized_on("v4"));
   EXPECT_EQ(of(R"({"load_in_4bit":true})").method, "bitsandbytes");
+  EXPECT_EQ(of(R"({"quant_method":"compressed-tensors","config_groups":{)"
+               R"("group_0":{"weights":{"num_bits":8}},)"
+               R"("group_1":{"weights":{"num_bits":4}}}})")
+                .bits,
+            4);
   EXPECT_EQ(of("null"), Quantization());
   EXPECT_FALSE(Quantization().dequantized_on("v3"));
 }
@@ -252,6 +257,11 @@ TEST(Quantization, SaysWhatIsStored) {
 TEST(Quantization, IsRefusedWithoutAMethod) {
   EXPECT_THAT(parse(llama(R"("quantization_config":{})")),
               StatusIs(kInvalid, HasSubstr("quant_method is missing")));
+  EXPECT_THAT(parse(llama(R"("quantization_config":{"quant_method":"x",)"
+                          R"("config_groups":{"a":{"weights":)"
+                          R"({"num_bits":0}}}})")),
+              StatusIs(kInvalid, HasSubstr("config_groups: num_bits is 0; it "
+                                           "must be a whole number")));
   EXPECT_THAT(parse(llama(R"("quantization_config":4)")),
               StatusIs(kInvalid, HasSubstr("quantization_config is 4; it "
                                            "must be an object")));

@@ -16,6 +16,7 @@ import transformers
 from transformers import (
     AutoModel,
     AutoModelForCausalLM,
+    AutoModelForImageTextToText,
     Cache,
     PreTrainedConfig,
     PreTrainedModel,
@@ -419,6 +420,54 @@ def test_kv_bytes_are_what_a_growing_cache_holds(model_type: str, length: int) -
     assert counted.uncounted_layers == 0
     for shorter in range(1, length):  # and never less on the way there
         assert allocated(model, run(model, shorter, None)) <= counted.total
+
+
+IMAGE_PART = {
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "image_size": 48,
+    "patch_size": 8,
+}
+IMAGE_FAMILIES: dict[str, dict[str, Any]] = {
+    "idefics3": {"scale_factor": 3},
+    "smolvlm": {"scale_factor": 2},
+    "paligemma": {"projection_dim": 64},
+    "blip-2": {
+        "num_query_tokens": 5,
+        "text_config": {"model_type": "opt", **TINY, "ffn_dim": 32, "word_embed_proj_dim": 64},
+        "qformer_config": {
+            **{name: IMAGE_PART[name] for name in ("hidden_size", "intermediate_size")},
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "encoder_hidden_size": 32,
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("model_type", IMAGE_FAMILIES)
+def test_image_tokens_are_the_rows_that_the_model_makes_of_an_image(model_type: str) -> None:
+    usual = {"text_config": TINY, "vision_config": IMAGE_PART}
+    config = CONFIG_MAPPING[model_type](**{**usual, **IMAGE_FAMILIES[model_type]})
+    torch.manual_seed(0)
+    model = AutoModelForImageTextToText.from_config(config).eval()
+    size = IMAGE_PART["image_size"]
+    with torch.no_grad():
+        pixels = torch.rand(1, 3, size, size)
+        if model_type in ("idefics3", "smolvlm"):
+            pixels = pixels[None]  # a batch of lists of images
+        features = model.get_image_features(pixels).pooler_output[0]  # of the only image
+    vision = ModelConfig.parse(config.to_json_string(), model_type).vision
+    assert vision is not None
+    assert vision.image_tokens == features.shape[-2] > 0
+
+
+def test_image_tokens_are_left_open_where_the_size_of_the_image_decides() -> None:
+    vision = ModelConfig.parse(default_config("qwen2_vl").to_json_string()).vision
+    assert vision is not None
+    assert vision.image_tokens == 0
 
 
 def test_model_config_parses_what_save_pretrained_writes(tmp_path: Path) -> None:
