@@ -1,15 +1,19 @@
-"""Runs the long tests, one process each, and goes on where it was stopped.
+"""Runs the long tests, one function after the other, and goes on where it was stopped.
 
-A test that passed is not run again until a tracked file changes. The marks lie in
-build/test-full/STATE, where STATE is a hash of the working tree.
+A function whose cases all passed is not run again until a tracked file changes. The marks lie in
+build/test-full/STATE, where STATE is a hash of the working tree. Its cases share the cores.
 """
 
 import hashlib
+import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+# A worker a core: more threads than cores only wait.
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 PYTEST = [sys.executable, "-m", "pytest", "-m", "full", "-q"]
 
 
@@ -31,21 +35,25 @@ def main() -> int:
     listed = subprocess.run(
         [*PYTEST, "--collect-only"], cwd=REPOSITORY, check=True, capture_output=True, text=True
     ).stdout
-    tests = [line for line in listed.splitlines() if "::" in line]
+    tests = Counter(line.partition("[")[0] for line in listed.splitlines() if "::" in line)
     marks = REPOSITORY / "build" / "test-full" / state()
     marks.mkdir(parents=True, exist_ok=True)
     failed = []
-    for number, test in enumerate(tests, start=1):
+    for number, (test, cases) in enumerate(tests.items(), start=1):
         mark = marks / hashlib.sha256(test.encode()).hexdigest()[:16]
+        title = f"{number} of {len(tests)}: {test}, {cases} cases"
         if mark.exists():
-            print(f"test-full: {number} of {len(tests)} passed before: {test}", flush=True)
+            print(f"test-full: {title}, passed before", flush=True)
             continue
-        print(f"test-full: {number} of {len(tests)}: {test}", flush=True)
-        if subprocess.run([*PYTEST, "--no-header", test], cwd=REPOSITORY).returncode == 0:
+        print(f"test-full: {title}", flush=True)
+        shared = ["-n", str(min(cases, os.cpu_count() or 1)), "--dist", "worksteal"]
+        command = [*PYTEST, "--no-header", *(shared if cases > 1 else []), test]
+        if subprocess.run(command, cwd=REPOSITORY, env=ONE_THREAD).returncode == 0:
             mark.write_text(test)
         else:
             failed.append(test)
-    print(f"test-full: {len(tests) - len(failed)} of {len(tests)} passed")
+    cases_in_all = sum(tests.values())
+    print(f"test-full: {len(tests) - len(failed)} of {len(tests)} passed, {cases_in_all} cases")
     for test in failed:
         print(f"test-full: FAILED {test}")
     return bool(failed)

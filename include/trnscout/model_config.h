@@ -33,19 +33,24 @@ struct LayerCache {
   std::int64_t value_dim = 0;      ///< a head; qk_rope_head_dim in MLA
   std::int64_t index_dim = 0;      ///< a token's key of a sparse indexer
   std::int64_t window_tokens = 0;  ///< 0 is without end
-  std::int64_t conv_state = 0;
-  std::int64_t recurrent_state = 0;
+  std::int64_t token_bytes = 0;    ///< a token, whatever the dtype: positions
+  std::int64_t block_tokens = 0;   ///< that one compressed entry stands for
+  std::int64_t block_dim = 0;      ///< a compressed entry
+  std::int64_t open_dim = 0;       ///< a token of a block that is not full yet
+  std::int64_t state = 0;          ///< in the cache's dtype
+  std::int64_t state_bytes = 0;    ///< whatever the dtype: float32 states
   /// False where the size is not known; the layer then counts for nothing.
   bool counted = true;
 
-  /// Elements that grow with each token, before a window is full.
+  /// Elements that grow with each token, before a window or a block is full.
   std::int64_t elements_per_token() const {
     return kv_heads * (key_dim + value_dim) + index_dim;
   }
   friend bool operator==(const LayerCache&, const LayerCache&) = default;
 };
 
-/// Bytes of a static cache, as Transformers allocates it.
+/// Bytes of a static cache, as Transformers allocates it; of a growing one at
+/// its largest, in families that have no static one.
 struct CacheBytes {
   std::int64_t attention_bytes = 0;
   std::int64_t state_bytes = 0;
@@ -116,6 +121,7 @@ struct ModelConfig {
   /// The nested config's own, which Transformers does not follow.
   std::optional<bool> text_tie_word_embeddings;
   std::string dtype;  ///< for example "bfloat16"; empty where it is not said
+  /// One a layer; layers that run in a loop have one a further pass behind.
   std::vector<LayerCache> layer_caches;
   Quantization quantization;
   std::optional<VisionConfig> vision;
@@ -126,7 +132,8 @@ struct ModelConfig {
   /// Errors: InvalidArgument - not JSON, with line and column; not an object;
   ///         a value that is used has the wrong type or lies outside its
   ///         limits; a field without a default is missing; two fields do not
-  ///         fit each other. The message has field, value and rule.
+  ///         fit each other; the epsilon of a norm is not above 0. The message
+  ///         has field, value and rule.
   ///         Unimplemented - the family has no single language model, with its
   ///         own hidden size and layers, that its config describes.
   /// Cost:   memory in proportion to the text and to the layers.
@@ -140,8 +147,8 @@ struct ModelConfig {
   ///         Any of `parse`. What errno stands for - it cannot be read.
   static absl::StatusOr<ModelConfig> open(const std::filesystem::path& dir);
 
-  /// Bytes that a static cache takes, windows and states included. Recurrent
-  /// states are counted in float32, the rest in `dtype_bytes`.
+  /// Bytes that a static cache takes, windows and states included. Blocks that
+  /// are not full are counted at their largest.
   ///
   /// Errors: InvalidArgument - an argument is not positive.
   ///         OutOfRange - the sum is past 2^63 - 1.

@@ -56,8 +56,16 @@ void bind_caches(py::module_& m) {
       .def_readonly("index_dim", &LayerCache::index_dim)
       .def_readonly("window_tokens", &LayerCache::window_tokens,
                     "0 is without end.")
-      .def_readonly("conv_state", &LayerCache::conv_state)
-      .def_readonly("recurrent_state", &LayerCache::recurrent_state)
+      .def_readonly("token_bytes", &LayerCache::token_bytes,
+                    "Of a token, whatever the dtype.")
+      .def_readonly("block_tokens", &LayerCache::block_tokens,
+                    "That one compressed entry stands for.")
+      .def_readonly("block_dim", &LayerCache::block_dim)
+      .def_readonly("open_dim", &LayerCache::open_dim,
+                    "Of a token of a block that is not full.")
+      .def_readonly("state", &LayerCache::state, "In the cache's dtype.")
+      .def_readonly("state_bytes", &LayerCache::state_bytes,
+                    "Whatever the dtype.")
       .def_readonly("counted", &LayerCache::counted,
                     "False where the size is not known.")
       .def_property_readonly("elements_per_token",

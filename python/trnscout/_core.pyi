@@ -36,6 +36,7 @@ __all__: list[str] = [
     "ParameterStyle",
     "PlanOptions",
     "PlannedBytes",
+    "PlannedModel",
     "Quantization",
     "RankParameter",
     "RejectedDegrees",
@@ -54,8 +55,6 @@ __all__: list[str] = [
     "parallel_plan_architectures",
     "parameter_role",
     "parse_parallel_style",
-    "plan_checkpoint",
-    "plan_parameters",
     "rank_parameters",
     "shard_of",
     "topologies",
@@ -376,7 +375,12 @@ class LayerCache:
     """
     def __repr__(self) -> str: ...
     @property
-    def conv_state(self) -> int: ...
+    def block_dim(self) -> int: ...
+    @property
+    def block_tokens(self) -> int:
+        """
+        That one compressed entry stands for.
+        """
     @property
     def counted(self) -> bool:
         """
@@ -401,7 +405,25 @@ class LayerCache:
         As Transformers names it.
         """
     @property
-    def recurrent_state(self) -> int: ...
+    def open_dim(self) -> int:
+        """
+        Of a token of a block that is not full.
+        """
+    @property
+    def state(self) -> int:
+        """
+        In the cache's dtype.
+        """
+    @property
+    def state_bytes(self) -> int:
+        """
+        Whatever the dtype.
+        """
+    @property
+    def token_bytes(self) -> int:
+        """
+        Of a token, whatever the dtype.
+        """
     @property
     def value_dim(self) -> int: ...
     @property
@@ -977,6 +999,29 @@ class ShardPlan:
     @property
     def tight(self) -> bool: ...
 
+class PlannedModel:
+    """
+    A model that is asked many questions: what its load makes of the checkpoint is found once.
+    """
+    @typing.overload
+    def __init__(self, config: ModelConfig, plan: ParallelPlan, checkpoint: Checkpoint) -> None: ...
+    @typing.overload
+    def __init__(
+        self,
+        config: ModelConfig,
+        plan: ParallelPlan,
+        parameters: collections.abc.Sequence[
+            tuple[str, str, collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]]
+        ],
+    ) -> None:
+        """
+        Of (name, dtype, shape) parameters.
+        """
+    def plan(self, options: PlanOptions) -> ShardPlan:
+        """
+        Finds the smallest number of cores.
+        """
+
 def find_parallel_plan(
     architecture_or_model_type: str, nested: collections.abc.Sequence[tuple[str, str]] = []
 ) -> ParallelPlan:
@@ -1013,25 +1058,6 @@ def parameter_role(parameter_name: str) -> ParameterRole: ...
 def parse_parallel_style(name: str) -> ParallelStyle:
     """
     Reads a style in any version's vocabulary.
-    """
-
-def plan_checkpoint(
-    config: ModelConfig, plan: ParallelPlan, checkpoint: Checkpoint, options: PlanOptions
-) -> ShardPlan:
-    """
-    Plans a model whose checkpoint was opened.
-    """
-
-def plan_parameters(
-    config: ModelConfig,
-    plan: ParallelPlan,
-    parameters: collections.abc.Sequence[
-        tuple[str, str, collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]]
-    ],
-    options: PlanOptions,
-) -> ShardPlan:
-    """
-    Plans a model of (name, dtype, shape) parameters.
     """
 
 def rank_parameters(

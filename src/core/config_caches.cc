@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -19,6 +20,14 @@ struct Heads {
   std::int64_t rope_dim = 0;
   std::int64_t window_tokens = 0;
   std::int64_t chunk_tokens = 0;
+};
+
+// What all layers of a class have in common.
+struct Shared {
+  std::int64_t index_dim = 0;
+  std::int64_t csa_rate = 0;
+  std::int64_t hca_rate = 0;
+  LayerState state;
 };
 
 constexpr std::pair<absl::string_view, std::int64_t Heads::*> kHeadFields[] = {
@@ -94,9 +103,38 @@ Heads full_attention_heads(FieldReader& fields, Heads heads) {
   return heads;
 }
 
+// The same for layers with a window.
+Heads window_heads(FieldReader& fields, Heads heads) {
+  heads.kv_heads *= fields.number("window_kv_factor", kDimension).value_or(1);
+  const auto kv_heads = fields.number("window_kv_heads", kDimension);
+  if (kv_heads.has_value()) heads.kv_heads = *kv_heads;
+  const auto dim = fields.number("window_head_dim", kDimension);
+  if (dim.has_value()) heads.head_dim = heads.value_dim = *dim;
+  return heads;
+}
+
+// Some indexers keep a gate for each key, and a flag for both.
+Shared shared_parts(FieldReader& fields, const ModelConfig& config) {
+  Shared out;
+  out.index_dim = fields.number("index_dim", kCount).value_or(0);
+  if (fields.row().find("index_gates") != nullptr) {
+    out.index_dim = 2 * out.index_dim + 1;
+  }
+  out.csa_rate = fields.number("csa_rate", kDimension).value_or(0);
+  out.hca_rate = fields.number("hca_rate", kDimension).value_or(0);
+  out.state = layer_state(fields, config);
+  return out;
+}
+
+bool is_compressed(absl::string_view type) {
+  return type == "compressed_sparse_attention" ||
+         type == "heavily_compressed_attention";
+}
+
 bool has_window(absl::string_view type) {
   return type == "sliding_attention" || type == "chunked_attention" ||
-         type == "hybrid_sliding" || type == "reference_sliding_attention";
+         type == "hybrid_sliding" || type == "reference_sliding_attention" ||
+         is_compressed(type);
 }
 
 bool has_state(absl::string_view type) {
@@ -124,19 +162,32 @@ void set_attention(const Heads& heads, std::int64_t index_dim,
   cache.kv_heads = latent ? 1 : heads.kv_heads;
   cache.key_dim = latent ? heads.kv_rank : heads.head_dim;
   cache.value_dim = latent ? heads.rope_dim : heads.value_dim;
-  if (cache.layer_type == "indexed_attention") cache.index_dim = index_dim;
-  // Their caches are the family's own classes.
-  if (cache.layer_type == "compressed_sparse_attention" ||
-      cache.layer_type == "heavily_compressed_attention" ||
-      cache.layer_type == "minimax_m3_sparse" ||
-      cache.layer_type == "reference_sliding_attention") {
-    cache.counted = false;
+  if (cache.layer_type == "indexed_attention" ||
+      cache.layer_type == "minimax_m3_sparse") {
+    cache.index_dim = index_dim;
   }
 }
 
+// DeepSeek-V4, sections 2.3.1 and 2.3.2: values are the keys, of the window;
+// before it there is one entry a block, which the tokens of the block that is
+// not full wait for, each with a gate. The sparse form keeps entries of an
+// indexer beside, and the half of its last block that the next one reads, whose
+// gates are in float32.
+void set_blocks(const Shared& shared, LayerCache& cache) {
+  constexpr std::int64_t kFloat32Bytes = 4;
+  const bool sparse = cache.layer_type == "compressed_sparse_attention";
+  cache.value_dim = 0;
+  cache.block_tokens = sparse ? shared.csa_rate : shared.hca_rate;
+  cache.block_dim = cache.key_dim + (sparse ? shared.index_dim : 0);
+  cache.open_dim = (sparse ? 4 : 2) * cache.block_dim;
+  cache.counted = cache.block_tokens > 0;
+  if (!sparse) return;
+  cache.state = cache.block_tokens * cache.block_dim;
+  cache.state_bytes = cache.state * kFloat32Bytes;
+}
+
 absl::StatusOr<LayerCache> layer_cache(std::string type, const Heads& heads,
-                                       std::int64_t index_dim,
-                                       const LayerState& state) {
+                                       const Shared& shared) {
   LayerCache out;
   const std::int64_t window =
       type == "chunked_attention" ? heads.chunk_tokens : heads.window_tokens;
@@ -150,12 +201,21 @@ absl::StatusOr<LayerCache> layer_cache(std::string type, const Heads& heads,
   if (has_window(out.layer_type)) out.window_tokens = window;
   out.kind = kind_of(out, heads);
   if (out.kind != LayerCacheKind::kNone && out.kind != LayerCacheKind::kState) {
-    set_attention(heads, index_dim, out);
+    set_attention(heads, shared.index_dim, out);
   }
+  if (is_compressed(out.layer_type)) set_blocks(shared, out);
   if (has_state(out.layer_type)) {
-    out.conv_state = state.conv;
-    out.recurrent_state = state.recurrent;
+    const LayerState& state = shared.state;
+    out.state = state.elements;
+    out.state_bytes =
+        state.bytes + state.bytes_per_kv * out.elements_per_token();
     out.counted = state.known;
+  }
+  // The window is of what comes behind the prompt, which stays whole; with a
+  // prompt that fills the rest, all tokens are kept.
+  if (out.layer_type == "reference_sliding_attention") {
+    out.kind = LayerCacheKind::kFullAttention;
+    out.window_tokens = 0;
   }
   return out;
 }
@@ -163,6 +223,64 @@ absl::StatusOr<LayerCache> layer_cache(std::string type, const Heads& heads,
 std::string usual_type(const Heads& heads) {
   if (heads.window_tokens > 0) return "sliding_attention";
   return heads.chunk_tokens > 0 ? "chunked_attention" : "full_attention";
+}
+
+// Layers that share the indexer of one before keep no keys of it. The first one
+// with an indexer keeps the positions for all, in families that need them.
+absl::Status drop_shared_indexers(FieldReader& fields, ModelConfig& config) {
+  constexpr std::int64_t kInt64Bytes = 8;
+  const auto shares = shared_indexers(fields, config.layers);
+  if (!shares.ok()) return shares.status();
+  std::int64_t positions = fields.number("index_positions", kCount).value_or(0);
+  for (std::size_t i = 0; i < config.layer_caches.size(); ++i) {
+    LayerCache& cache = config.layer_caches[i];
+    if (cache.layer_type != "indexed_attention") continue;
+    if (i < shares->size() && (*shares)[i]) cache.index_dim = 0;
+    cache.token_bytes = std::exchange(positions, 0) * kInt64Bytes;
+  }
+  return fields.status();
+}
+
+// A cache that grows keeps one token less than its window between two steps.
+// Families with compressed layers have no static one.
+void shorten_growing_windows(ModelConfig& config) {
+  const auto compressed = [](const LayerCache& cache) {
+    return is_compressed(cache.layer_type);
+  };
+  if (std::none_of(config.layer_caches.begin(), config.layer_caches.end(),
+                   compressed)) {
+    return;
+  }
+  for (LayerCache& cache : config.layer_caches) {
+    if (cache.window_tokens > 0) --cache.window_tokens;
+  }
+}
+
+// Layers that run in a loop keep each further pass behind the others.
+absl::Status repeat_loops(FieldReader& fields, ModelConfig& config) {
+  const Limits layers = {0, ModelConfig::kMaxLayers};
+  const auto from = fields.number("loop_from", layers);
+  const auto to = fields.number("loop_to", layers);
+  const auto passes = fields.number("loop_passes", kDimension);
+  if (!fields.status().ok()) return fields.status();
+  if (!from.has_value() || !to.has_value() || !passes.has_value()) {
+    return absl::OkStatus();
+  }
+  // The class's own loop may lie past the layers of a smaller model.
+  const std::int64_t first = std::min(*from, config.layers);
+  const std::int64_t looped =
+      std::max<std::int64_t>(std::min(*to, config.layers) - first, 0);
+  if (config.layers + (*passes - 1) * looped > ModelConfig::kMaxLayers) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        fields.name("loop_passes"), " is ", *passes, "; with ", looped,
+        " layers in the loop there are more than ", ModelConfig::kMaxLayers));
+  }
+  const std::vector<LayerCache> once = config.layer_caches;
+  for (std::int64_t pass = 1; pass < *passes; ++pass) {
+    config.layer_caches.insert(config.layer_caches.end(), once.begin() + first,
+                               once.begin() + first + looped);
+  }
+  return absl::OkStatus();
 }
 
 void warn_of_uncounted(ModelConfig& config) {
@@ -186,10 +304,8 @@ absl::Status set_layer_caches(FieldReader& fields,
                               ModelConfig& config) {
   const Heads usual = usual_heads(fields, config);
   const Heads full = full_attention_heads(fields, usual);
-  const std::int64_t index_dim = fields.number("index_dim", kCount).value_or(0);
-  const std::int64_t window_factor =
-      fields.number("window_kv_factor", kDimension).value_or(1);
-  const LayerState state = layer_state(fields, config);
+  const Heads windowed = window_heads(fields, usual);
+  const Shared shared = shared_parts(fields, config);
   std::int64_t sharing = 0;
   if (fields.row().find("shares_kv") != nullptr) {
     sharing = fields.number("shared_kv_layers", {0, config.layers}).value_or(0);
@@ -210,12 +326,12 @@ absl::Status set_layer_caches(FieldReader& fields,
     std::string type =
         types.empty() ? usual_type(usual) : types[static_cast<std::size_t>(i)];
     Heads heads = !listed && type == "full_attention" ? full : usual;
+    if (has_window(type)) heads = windowed;
     if (const auto found = own.find(i); found != own.end()) {
       heads = found->second;
       if (types.empty()) type = usual_type(heads);
     }
-    if (type == "sliding_attention") heads.kv_heads *= window_factor;
-    auto cache = layer_cache(std::move(type), heads, index_dim, state);
+    auto cache = layer_cache(std::move(type), heads, shared);
     if (!cache.ok()) return at(absl::StrCat("layer ", i), cache.status());
     if (i >= config.layers - sharing) {
       LayerCache none;
@@ -225,8 +341,15 @@ absl::Status set_layer_caches(FieldReader& fields,
     }
     config.layer_caches.push_back(*std::move(cache));
   }
+  add_lookup_states(fields, config);
+  if (!fields.status().ok()) return fields.status();
+  if (absl::Status status = drop_shared_indexers(fields, config);
+      !status.ok()) {
+    return status;
+  }
+  shorten_growing_windows(config);
   warn_of_uncounted(config);
-  return absl::OkStatus();
+  return repeat_loops(fields, config);
 }
 
 }  // namespace trnscout

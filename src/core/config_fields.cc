@@ -31,6 +31,16 @@ std::optional<std::int64_t> as_whole(const ConfigValue& value) {
   return static_cast<std::int64_t>(std::max(number, -kLarge));
 }
 
+// A name with a dot stands in an object of its own: "compress_rates.csa".
+const ConfigValue* find_nested(const ConfigValue& object,
+                               absl::string_view name) {
+  const std::size_t dot = name.find('.');
+  const ConfigValue* const found = object.find(name.substr(0, dot));
+  if (dot == absl::string_view::npos || found == nullptr) return found;
+  if (found->kind != ConfigValue::Kind::kObject) return nullptr;
+  return find_nested(*found, name.substr(dot + 1));
+}
+
 bool is_rule(absl::string_view fallback) {
   return fallback.empty() || fallback.front() == '@' || fallback == "-";
 }
@@ -59,7 +69,7 @@ const ConfigValue* FieldReader::given(absl::string_view field) const {
   const ConfigField* const known = row_.find(field);
   if (known == nullptr || object_ == nullptr) return nullptr;
   for (const absl::string_view candidate : known->names) {
-    const ConfigValue* const value = object_->find(candidate);
+    const ConfigValue* const value = find_nested(*object_, candidate);
     if (value != nullptr) return value;
   }
   return nullptr;
@@ -69,7 +79,7 @@ std::string FieldReader::name(absl::string_view field) const {
   const ConfigField* const known = row_.find(field);
   if (known == nullptr) return std::string(field);
   for (const absl::string_view candidate : known->names) {
-    if (object_ != nullptr && object_->find(candidate) != nullptr) {
+    if (object_ != nullptr && find_nested(*object_, candidate) != nullptr) {
       return std::string(candidate);
     }
   }

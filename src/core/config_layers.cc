@@ -162,19 +162,25 @@ absl::StatusOr<std::string> by_offset(FieldReader& fields, std::string out) {
   return out;
 }
 
-// A list of the layers that have attention.
+struct Indexed {
+  char others;
+  char listed;
+  std::int64_t first;  // the number of the first layer
+};
+
+// A list of the layers of one type; the others have another.
 absl::StatusOr<std::string> by_indices(const std::string& name,
                                        const ConfigValue& value,
-                                       absl::string_view other,
-                                       std::int64_t layers) {
+                                       Indexed indexed, std::int64_t layers) {
   if (value.kind != ConfigValue::Kind::kArray) {
     return refuse_value(name, value, "it must be a list of layers");
   }
-  std::string out(static_cast<std::size_t>(layers), other.front());
+  std::string out(static_cast<std::size_t>(layers), indexed.others);
+  const Limits limits = {indexed.first, layers - 1 + indexed.first};
   for (const ConfigValue& item : value.items) {
-    const auto index = whole_number(name, item, {0, layers - 1});
+    const auto index = whole_number(name, item, limits);
     if (!index.ok()) return index.status();
-    out[static_cast<std::size_t>(*index)] = 'f';
+    out[static_cast<std::size_t>(*index - indexed.first)] = indexed.listed;
   }
   return out;
 }
@@ -212,18 +218,48 @@ absl::StatusOr<std::string> by_window_from(FieldReader& fields,
   return out;
 }
 
+// A code a layer: "0s,4p,128q".
+absl::StatusOr<std::string> by_codes(const std::string& name,
+                                     const ConfigValue& value,
+                                     absl::string_view codes) {
+  if (value.kind != ConfigValue::Kind::kArray) {
+    return refuse_value(name, value, "it must be a list of layer codes");
+  }
+  std::string out;
+  for (const ConfigValue& item : value.items) {
+    const auto code = whole_number(name, item, kCount);
+    if (!code.ok()) return code.status();
+    const std::string wanted = absl::StrCat(*code);
+    const std::size_t before = out.size();
+    for (const absl::string_view pair : absl::StrSplit(codes, ',')) {
+      if (pair.substr(0, pair.size() - 1) == wanted) out.push_back(pair.back());
+    }
+    if (out.size() == before) {
+      return refuse_value(name, item, "it must be a code of a layer type");
+    }
+  }
+  return out;
+}
+
 // The letters by whichever rule the class and the file have.
 absl::StatusOr<std::string> letters_by_rule(FieldReader& fields,
                                             std::int64_t layers) {
-  for (const char* rule : {"pattern", "full_at", "period"}) {
+  for (const char* rule :
+       {"pattern", "coded", "from_one", "full_at", "period"}) {
     const ConfigValue* const value = fields.given(rule);
     if (value == nullptr || value->is_null()) continue;
     const std::string name = fields.name(rule);
     const absl::string_view argument = fields.fallback(rule);
     if (rule == absl::string_view("pattern")) return by_signs(name, *value);
+    if (rule == absl::string_view("coded")) {
+      return by_codes(name, *value, argument);
+    }
+    if (rule == absl::string_view("from_one")) {
+      return by_indices(name, *value, {'f', argument.front(), 1}, layers);
+    }
     return rule == absl::string_view("period")
                ? by_period(name, *value, argument, layers)
-               : by_indices(name, *value, argument, layers);
+               : by_indices(name, *value, {argument.front(), 'f', 0}, layers);
   }
   if (fields.row().find("window_by_count") != nullptr) {
     return by_window_from(fields, layers);
@@ -233,7 +269,56 @@ absl::StatusOr<std::string> letters_by_rule(FieldReader& fields,
   return by_offset(fields, *std::move(letters));
 }
 
+// Which layers share an indexer, by S: as listed, else by the class's pattern,
+// else by a period with an offset.
+absl::StatusOr<std::string> indexer_letters(FieldReader& fields,
+                                            std::int64_t layers) {
+  const ConfigValue* const object = fields.object();
+  const ConfigValue* given = fields.given("indexers");
+  if (given == nullptr && object != nullptr) {
+    given = object->find("index_topk_pattern");
+  }
+  if (given != nullptr && given->is_string()) return given->scalar.text;
+  std::string out;
+  if (given != nullptr && given->kind == ConfigValue::Kind::kArray) {
+    for (const ConfigValue& item : given->items) {
+      if (!item.is_string()) {
+        return refuse_value("indexer_types", item, "it must be full or shared");
+      }
+      out.push_back(item.scalar.text == "shared" ? 'S' : 'F');
+    }
+    return out;
+  }
+  const ConfigValue* const frequency =
+      object == nullptr ? nullptr : object->find("index_topk_freq");
+  if (frequency == nullptr) return expand(fields.fallback("indexers"), layers);
+  const auto period = whole_number("index_topk_freq", *frequency, kCount);
+  if (!period.ok()) return period.status();
+  const ConfigValue* const skipped = object->find("index_skip_topk_offset");
+  std::int64_t offset = 2;
+  if (skipped != nullptr) {
+    const auto read = whole_number("index_skip_topk_offset", *skipped, kCount);
+    if (!read.ok()) return read.status();
+    offset = *read;
+  }
+  for (std::int64_t i = 0; i < layers; ++i) {
+    const std::int64_t step = std::max<std::int64_t>(i - offset + 1, 0);
+    out.push_back(step % std::max<std::int64_t>(*period, 1) == 0 ? 'F' : 'S');
+  }
+  return out;
+}
+
 }  // namespace
+
+absl::StatusOr<std::vector<bool>> shared_indexers(FieldReader& fields,
+                                                  std::int64_t layers) {
+  std::vector<bool> out;
+  if (fields.row().find("indexers") == nullptr) return out;
+  const auto letters = indexer_letters(fields, layers);
+  if (!letters.ok()) return letters.status();
+  for (const char letter : *letters) out.push_back(letter == 'S');
+  return out;
+}
 
 absl::StatusOr<std::vector<std::string>> read_layer_types(FieldReader& fields,
                                                           std::int64_t layers) {
@@ -259,6 +344,13 @@ absl::StatusOr<std::vector<std::string>> read_layer_types(FieldReader& fields,
     types.erase(std::remove_if(types.begin(), types.end(), is_mlp),
                 types.end());
     return types;
+  }
+  if (fields.row().find("full_is_indexed") != nullptr) {
+    std::replace(types.begin(), types.end(), std::string("full_attention"),
+                 std::string("indexed_attention"));
+  }
+  if (fields.row().find("cuts_types") != nullptr) {
+    types.resize(std::min(types.size(), static_cast<std::size_t>(layers)));
   }
   const auto count = static_cast<std::int64_t>(types.size());
   if (count != layers &&

@@ -17,6 +17,13 @@ namespace trnscout {
 absl::StatusOr<std::vector<std::string>> read_layer_types(FieldReader& fields,
                                                           std::int64_t layers);
 
+/// Says of every layer whether it shares the sparse indexer of one before it.
+/// Empty where the class has no such layers.
+///
+/// Errors: InvalidArgument - the list is none of such words.
+absl::StatusOr<std::vector<bool>> shared_indexers(FieldReader& fields,
+                                                  std::int64_t layers);
+
 /// Gives each layer its cache, and puts what is not counted into the warnings.
 /// `config` has everything but the caches.
 ///

@@ -70,6 +70,18 @@ std::int64_t plain_number(FieldReader& fields, absl::string_view field,
   return fields.number(field, limits).value_or(0);
 }
 
+// The tokens of an image of the one size that the vision part takes, where the
+// class makes one of each square of patches.
+std::int64_t grid_tokens(FieldReader& vision, FieldReader& whole) {
+  const auto side = whole.number("image_grid", kDimension);
+  if (!side.has_value()) return 0;
+  const auto size = plain_number(vision, "image_size", kDimension);
+  const auto patch = plain_number(vision, "patch_size", kDimension);
+  if (size == 0 || patch == 0) return 0;
+  const std::int64_t patches = size / patch;
+  return patches * patches / (*side * *side);
+}
+
 // A family that is not known: the first place that holds an object.
 absl::StatusOr<ConfigPart> guessed_text(const ConfigPart& whole) {
   for (const absl::string_view path : kTextPaths) {
@@ -153,6 +165,7 @@ absl::StatusOr<std::optional<VisionConfig>> read_vision(
   out.hidden = plain_number(fields, "hidden", kDimension);
   out.layers = plain_number(fields, "layers", {1, ModelConfig::kMaxLayers});
   out.image_tokens = top.number("image_tokens", kCount).value_or(0);
+  if (out.image_tokens == 0) out.image_tokens = grid_tokens(fields, top);
   if (!top.status().ok()) return top.status();
   if (!fields.status().ok()) return at(path, fields.status());
   return out;

@@ -1,8 +1,11 @@
 #include "config_quantization.h"
 
+#include <algorithm>
+
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "config_fields.h"
+#include "printable.h"
 
 namespace trnscout {
 namespace {
@@ -25,6 +28,21 @@ bool is_true(const ConfigValue& value, absl::string_view name) {
          found->scalar.text == "true";
 }
 
+// The fewest bits that a group of compressed-tensors gives its weights.
+absl::StatusOr<std::int64_t> read_group_bits(const ConfigValue& groups) {
+  std::int64_t fewest = 0;
+  for (const auto& [name, group] : groups.members) {
+    const ConfigValue* const weights = group.find("weights");
+    const ConfigValue* const bits =
+        weights == nullptr ? nullptr : weights->find("num_bits");
+    if (bits == nullptr || bits->is_null()) continue;
+    const auto number = whole_number("num_bits", *bits, {1, 32});
+    if (!number.ok()) return at("config_groups", number.status());
+    fewest = fewest == 0 ? *number : std::min(fewest, *number);
+  }
+  return fewest;
+}
+
 absl::StatusOr<std::int64_t> read_bits(const ConfigValue& value,
                                        absl::string_view method) {
   for (const char* name : {"bits", "w_bit"}) {
@@ -41,7 +59,8 @@ absl::StatusOr<std::int64_t> read_bits(const ConfigValue& value,
   for (const auto& [known, bits] : kBits) {
     if (known == method) return bits;
   }
-  return 0;
+  const ConfigValue* const groups = value.find("config_groups");
+  return groups == nullptr ? 0 : read_group_bits(*groups);
 }
 
 void read_kept(const ConfigValue& value, Quantization& out) {

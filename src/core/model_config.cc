@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "config_fields.h"
@@ -50,6 +51,15 @@ std::int64_t derived_head_dim(FieldReader& fields, ModelConfig& config) {
   return hidden / config.q_heads;
 }
 
+// Attention by experts has the KV heads once an expert that a token takes.
+std::int64_t read_q_heads(FieldReader& fields) {
+  if (fields.fallback("q_heads") != "@kv_by_experts") {
+    return fields.required("q_heads", kHeadCount);
+  }
+  return fields.required("kv_heads", kHeadCount) *
+         fields.required("experts_per_token", kHeadCount);
+}
+
 std::int64_t read_kv_heads(FieldReader& fields, const ModelConfig& config) {
   const auto multi_query = fields.flag("multi_query");
   const bool newer = fields.flag("new_decoder").value_or(false);
@@ -91,6 +101,25 @@ void read_experts(FieldReader& fields, ModelConfig& config) {
   }
 }
 
+// The layers of classes that make the count from others.
+std::int64_t counted_layers(FieldReader& fields, std::int64_t layers) {
+  constexpr Limits kLayers = {1, ModelConfig::kMaxLayers};
+  if (fields.row().find("half_layers") != nullptr) {
+    // Where both stand, Transformers sets the half from the whole.
+    if (fields.given("layers") != nullptr) return layers / 2 * 2;
+    return 2 * fields.number("half_layers", kLayers).value_or(layers / 2);
+  }
+  if (fields.row().find("stack_layers") == nullptr) return layers;
+  const ConfigValue* const stack = fields.given("stack_layers");
+  if (stack != nullptr && !stack->is_null()) return layers;
+  // A file that has no count of a stack counts one stack, once.
+  if (fields.given("layers") == nullptr) {
+    layers = fields.number("stack_layers", kLayers).value_or(layers);
+  }
+  return layers * fields.number("outer_cycles", kCount).value_or(1) *
+         (fields.number("inner_cycles", kCount).value_or(0) + 1);
+}
+
 // What counts elements, in the order in which the rules need it.
 absl::Status read_sizes(FieldReader& fields, ModelConfig& config) {
   config.hidden = fields.required("hidden", kDimension);
@@ -98,10 +127,9 @@ absl::Status read_sizes(FieldReader& fields, ModelConfig& config) {
   const bool types_count = fields.row().find("types_count_layers") != nullptr;
   config.layers = types_count ? fields.number("layers", layers).value_or(0)
                               : fields.required("layers", layers);
-  const auto half = fields.number("half_layers", layers);
-  if (half.has_value()) config.layers = 2 * *half;
+  config.layers = counted_layers(fields, config.layers);
   config.vocab = fields.required("vocab", kVocabulary);
-  config.q_heads = fields.required("q_heads", kHeadCount);
+  config.q_heads = read_q_heads(fields);
   if (!fields.status().ok()) return fields.status();
   if (config.hidden == 0 || (config.layers == 0 && !types_count)) {
     return absl::UnimplementedError(
@@ -128,6 +156,24 @@ absl::Status read_sizes(FieldReader& fields, ModelConfig& config) {
   check_kv_heads(fields, config);
   read_experts(fields, config);
   return fields.status();
+}
+
+// A norm divides by the root of what it adds an epsilon to; of zeros, by zero.
+absl::Status check_epsilons(const ConfigValue* text) {
+  constexpr absl::string_view kRule = "it must be a number above 0";
+  for (const char* name : {"rms_norm_eps", "layer_norm_eps", "norm_eps",
+                           "layer_norm_epsilon", "norm_epsilon"}) {
+    const ConfigValue* const value =
+        text == nullptr ? nullptr : text->find(name);
+    if (value == nullptr || value->is_null()) continue;
+    double epsilon = 0;
+    const bool number = value->kind == ConfigValue::Kind::kScalar &&
+                        (value->scalar.kind == JsonKind::kWhole ||
+                         value->scalar.kind == JsonKind::kNumber) &&
+                        absl::SimpleAtod(value->scalar.text, &epsilon);
+    if (!number || !(epsilon > 0)) return refuse_value(name, *value, kRule);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status read_names(const ConfigValue& root, const ConfigValue* text,
@@ -220,6 +266,7 @@ absl::StatusOr<ModelConfig> parse_text(absl::string_view json_text) {
   absl::Status status = read_names(*root, text->object, config);
   if (!status.ok()) return status;
   status = read_text(*whole, *text, config);
+  if (status.ok()) status = check_epsilons(text->object);
   if (!status.ok()) {
     return text->path.empty() ? status : at(text->path, status);
   }
@@ -279,7 +326,6 @@ absl::StatusOr<ModelConfig> ModelConfig::open(
 
 absl::StatusOr<CacheBytes> ModelConfig::kv_bytes(
     std::int64_t batch, std::int64_t length, std::int64_t dtype_bytes) const {
-  constexpr std::int64_t kFloat32Bytes = 4;
   if (batch < 1 || length < 1 || dtype_bytes < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("batch is ", batch, ", length ", length, ", dtype_bytes ",
@@ -293,12 +339,17 @@ absl::StatusOr<CacheBytes> ModelConfig::kv_bytes(
     const std::int64_t tokens = cache.window_tokens == 0
                                     ? length
                                     : std::min(length, cache.window_tokens);
-    fits =
-        add_product({batch, tokens, cache.elements_per_token(), dtype_bytes},
-                    out.attention_bytes) &&
-        add_product({batch, cache.conv_state, dtype_bytes}, out.state_bytes) &&
-        add_product({batch, cache.recurrent_state, kFloat32Bytes},
-                    out.state_bytes);
+    const std::int64_t block = std::max<std::int64_t>(cache.block_tokens, 1);
+    const std::int64_t open = std::min(length, block - 1);
+    std::int64_t& kept = out.attention_bytes;
+    fits = add_product({batch, tokens, cache.elements_per_token(), dtype_bytes},
+                       kept) &&
+           add_product({batch, length / block, cache.block_dim, dtype_bytes},
+                       kept) &&
+           add_product({batch, open, cache.open_dim, dtype_bytes}, kept) &&
+           add_product({batch, length, cache.token_bytes}, kept) &&
+           add_product({batch, cache.state, dtype_bytes}, out.state_bytes) &&
+           add_product({batch, cache.state_bytes}, out.state_bytes);
   }
   std::int64_t total = out.attention_bytes;
   if (!fits || __builtin_add_overflow(total, out.state_bytes, &total)) {
@@ -317,10 +368,15 @@ absl::StatusOr<std::int64_t> ModelConfig::kv_bytes_per_token(
   }
   std::int64_t bytes = 0;
   for (const LayerCache& cache : layer_caches) {
-    if (!cache.counted ||
-        add_product({cache.elements_per_token(), dtype_bytes}, bytes)) {
-      continue;
-    }
+    if (!cache.counted) continue;
+    const std::int64_t block = std::max<std::int64_t>(cache.block_tokens, 1);
+    std::int64_t entry = 0;
+    const bool fits =
+        add_product({cache.elements_per_token(), dtype_bytes}, bytes) &&
+        add_product({cache.token_bytes}, bytes) &&
+        add_product({cache.block_dim, dtype_bytes}, entry) &&
+        add_product({entry / block}, bytes);
+    if (fits) continue;
     return absl::OutOfRangeError(
         absl::StrCat("the cache of one token, at ", dtype_bytes,
                      " bytes an element, has more than 2^63 - 1 bytes"));

@@ -12,6 +12,17 @@
 #include "printable.h"
 
 namespace trnscout {
+namespace {
+
+std::string left_out_note(const std::vector<std::string>& left_out) {
+  return absl::StrCat(
+      left_out.size(),
+      " tensors of the checkpoint are no parameters of the model and do not "
+      "count, ",
+      printable(left_out.front()), " first");
+}
+
+}  // namespace
 
 struct PlannedModel::State {
   ModelConfig config;
@@ -64,11 +75,7 @@ absl::StatusOr<PlannedModel> PlannedModel::of_checkpoint(
   auto out = of_parameters(std::move(config), std::move(plan),
                            std::move(loaded->parameters));
   if (out.ok() && !loaded->left_out.empty()) {
-    out->state_->left_out_note = absl::StrCat(
-        loaded->left_out.size(),
-        " tensors of the checkpoint are no parameters of the model and do not "
-        "count, ",
-        printable(loaded->left_out.front()), " first");
+    out->state_->left_out_note = left_out_note(loaded->left_out);
   }
   return out;
 }

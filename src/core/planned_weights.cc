@@ -52,8 +52,9 @@ absl::StatusOr<StoredType> stored_type(const ParameterInfo& parameter) {
 // Stored next to quantised weights to scale them; gone once they are not.
 bool is_quantization_detail(absl::string_view name) {
   for (const absl::string_view suffix :
-       {"_scales", ".scales", ".weight_scale_inv", ".weight_scale", ".qzeros",
-        ".g_idx", ".input_scale", ".weight_zero_point"}) {
+       {"_scales", ".scales", "_scale_inv", ".weight_scale", "_global_scale",
+        ".qzeros", ".g_idx", ".weight_g_idx", ".input_scale",
+        "activation_scale", ".weight_zero_point", ".weight_shape"}) {
     if (absl::EndsWith(name, suffix)) return true;
   }
   return false;
@@ -66,7 +67,9 @@ std::int64_t packed_weights(const Quantization& quantization,
   const bool packed = absl::EndsWith(name, "_blocks") ||
                       absl::EndsWith(name, ".qweight") ||
                       absl::EndsWith(name, ".weight_packed");
-  return packed ? std::max<std::int64_t>(type.bits / quantization.bits, 1) : 1;
+  // Three bits cross the borders of elements: rounded up, so that the weights
+  // are never more than is counted.
+  return packed ? (type.bits + quantization.bits - 1) / quantization.bits : 1;
 }
 
 std::int64_t bytes_on_core(const ParameterInfo& parameter,

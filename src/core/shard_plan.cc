@@ -184,12 +184,13 @@ void add_notes(const Question& question, ShardPlan& out) {
                     : "compute on that"));
   }
   if (config.vision.has_value()) {
-    out.notes.push_back(
+    out.notes.push_back(absl::StrCat(
+        "the image part counts with the text part; ",
         config.vision->image_tokens > 0
             ? absl::StrFormat("one image of %d tokens is added to max_length",
                               config.vision->image_tokens)
-            : std::string("image tokens depend on the image's size; none are "
-                          "added to max_length"));
+            : std::string("image tokens depend on the image's size, and none "
+                          "are added to max_length")));
   }
   out.notes.insert(out.notes.end(), config.warnings.begin(),
                    config.warnings.end());

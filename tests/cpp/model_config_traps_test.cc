@@ -1,5 +1,5 @@
-// Fields of a config.json that are traps: each is refused with its name, its
-// value and the rule.
+// C108. Fields of a config.json that are traps: each is refused with its name,
+// its value and the rule.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -93,10 +93,28 @@ INSTANTIATE_TEST_SUITE_P(
                  "1099511627776"},
         BadField{R"("tie_word_embeddings":"yes")",
                  "tie_word_embeddings is \"yes\"; it must be true or false"},
+        BadField{R"("rms_norm_eps":0)",
+                 "rms_norm_eps is 0; it must be a number above 0"},
+        BadField{R"("rms_norm_eps":0.0)",
+                 "rms_norm_eps is 0.0; it must be a number above 0"},
+        BadField{R"("rms_norm_eps":NaN)",
+                 "rms_norm_eps is NaN; it must be a number above 0"},
+        BadField{R"("rms_norm_eps":"small")",
+                 "rms_norm_eps is \"small\"; it must be a number above 0"},
         BadField{R"("architectures":"Mixtral")",
                  "architectures is \"Mixtral\"; it must be a list"},
         BadField{R"("dtype":16)",
                  "dtype is 16; it must be the name of a dtype"}));
+
+// C108: a list of widths is read where a class has one, and refused elsewhere.
+TEST(ModelConfig, TakesTheWidestOfAListWhereAClassHasOne) {
+  const auto config = ModelConfig::parse(
+      R"({"model_type":"gemma3n_text","num_hidden_layers":2,)"
+      R"("num_kv_shared_layers":0,"intermediate_size":[8,16]})",
+      "config.json");
+  ASSERT_THAT(config, IsOk());
+  EXPECT_EQ(config->intermediate, 16);
+}
 
 }  // namespace
 }  // namespace trnscout

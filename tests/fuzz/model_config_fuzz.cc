@@ -65,7 +65,9 @@ void check_config(const ModelConfig& config) {
   }
   for (const LayerCache& cache : config.layer_caches) {
     require(cache.elements_per_token() >= 0 && cache.window_tokens >= 0 &&
-                cache.conv_state >= 0 && cache.recurrent_state >= 0,
+                cache.token_bytes >= 0 && cache.block_tokens >= 0 &&
+                cache.block_dim >= 0 && cache.open_dim >= 0 &&
+                cache.state >= 0 && cache.state_bytes >= 0,
             "a layer's cache has no negative size");
   }
   for (const std::string& warning : config.warnings) check_message(warning);

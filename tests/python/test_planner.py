@@ -227,3 +227,31 @@ def test_larger_topologies_take_fewer_cores(tmp_path: Path) -> None:
 def test_plan_shows_in_a_notebook(demo_model_dir: Path) -> None:
     shown = plan(str(demo_model_dir))._repr_html_()
     assert "FITS" in shown and "replicated_weights" in shown and "<table>" in shown
+
+
+def test_nested_config_without_architectures_is_planned_with_its_image_part(
+    tmp_path: Path,
+) -> None:
+    """C017."""
+    sizes = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2}
+    text = {**sizes, "model_type": "gemma3_text", "intermediate_size": 96, "vocab_size": 512}
+    vision = {**sizes, "model_type": "siglip_vision_model", "intermediate_size": 96}
+    config = {
+        "model_type": "gemma3",
+        "architectures": None,
+        "text_config": text,
+        "vision_config": vision,
+    }
+    built = transformers.AutoModelForImageTextToText.from_config(
+        transformers.AutoConfig.for_model(**config)
+    )
+    built.save_pretrained(tmp_path)
+    write_config(tmp_path, config)
+    found = plan(str(tmp_path), dtype="float32")
+    assert found.architecture == "Gemma3ForConditionalGeneration"
+    assert any(
+        "the image part counts with the text part; one image of 256 tokens" in note
+        for note in found.notes
+    )
+    size = sum(p.numel() * 4 for p in built.parameters())
+    assert found.bytes_per_core["replicated_weights"] == size
