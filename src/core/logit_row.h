@@ -31,7 +31,7 @@ struct RowDivergence {
 
 // How far x may lie from 0 in `divergence_near`, whose polynomial is exact to
 // double precision there, and in `divergence`, where exp(x) must not overflow.
-inline constexpr double kNearLimit = 0.0625;
+inline constexpr double kNearLimit = 0.25;
 inline constexpr double kDivergenceLimit = 600.0;
 
 // The loops over a row that take the time, for one set of CPU instructions.
