@@ -12,4 +12,11 @@ PYBIND11_MODULE(_core, m) {
   trnscout::python::bind_parallel_plan(m);
   trnscout::python::bind_topology(m);
   trnscout::python::bind_shard_plan(m);
+  trnscout::python::bind_logit_view(m);
+  trnscout::python::bind_logit_match(m);
+  trnscout::python::bind_token_match(m);
+  trnscout::python::bind_fragility(m);
+  trnscout::python::bind_repetition(m);
+  trnscout::python::bind_drift(m);
+  trnscout::python::bind_diagnosis(m);
 }
