@@ -11,6 +11,8 @@
 #include "trnscout/memory_ledger.h"
 #include "trnscout/model_config.h"
 #include "trnscout/parallel_plan.h"
+#include "trnscout/run_record.h"
 #include "trnscout/shard_plan.h"
 #include "trnscout/tensor_view.h"
 #include "trnscout/topology.h"
+#include "trnscout/verdict.h"
