@@ -28,6 +28,7 @@ __all__ = [
     "redact",
     "row_id",
     "write_whole",
+    "write_whole_bytes",
 ]
 
 
@@ -123,10 +124,15 @@ def redact(record: RunRecord) -> RunRecord:
 
 def write_whole(path: Path, text: str) -> None:
     """Write `text` to `path`: all of it or, if anything fails, none."""
+    write_whole_bytes(path, text.encode())
+
+
+def write_whole_bytes(path: Path, data: bytes) -> None:
+    """Write `data` to `path`: all of it or, if anything fails, none."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        with partial.open("x", encoding="utf-8", newline="") as file:
-            file.write(text)
+        with partial.open("xb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
