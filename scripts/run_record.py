@@ -220,8 +220,9 @@ def record_page(table: RunRecordSchema) -> str:
         "null, never a guess.\n",
         "`how` is *measured*, *counted* (exact, from the model's files), or *either*: measured, "
         "unless the row's `estimated` names the column. Columns without it are what was asked, "
-        "read or concluded. Objects are JSON text in Parquet. Since: the schema version that "
-        "brought the column.\n",
+        "read or concluded. A column that says *no* under null has a value in every record of "
+        "trnscout's own; an imported row may lack it. Objects are JSON text in Parquet. Since: the "
+        "schema version that brought the column.\n",
     ]
     for group, says in table.groups.items():
         parts += [

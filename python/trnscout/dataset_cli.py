@@ -288,7 +288,7 @@ def _short(row: Row) -> str:
 
 
 def _name(row: Row) -> str:
-    return row["model"] + (f"@{row['revision'][:12]}" if row["revision"] else "")
+    return f"{row['model']}@{row['revision'][:12]}" if row["revision"] else str(row["model"])
 
 
 def _print_table(columns: Sequence[str] | None, rows: Sequence[Sequence[Any]]) -> None:

@@ -83,7 +83,8 @@ def _requirement(column: str, operator: str, value: str, spelled: str) -> Requir
             f"must be one of {' '.join(_OPERATORS)}"
         )
     known = schema().column(column)
-    read = _READERS.get(known.type) or (_text if known.type in schema().enums else None)
+    enum = schema().enums.get(known.type)
+    read = _text if enum is not None else _READERS.get(known.type)
     if read is None:
         raise InvalidArgumentError(
             f"requirement {shown!r}: column {column} is a {known.type}, which cannot be compared"
@@ -94,7 +95,10 @@ def _requirement(column: str, operator: str, value: str, spelled: str) -> Requir
             f"which has == and != but not {operator}"
         )
     try:
-        return Requirement(known, operator, read(value))
+        wanted = read(value)
+        if enum is not None and wanted not in [each.value for each in enum.values]:
+            raise ValueError
+        return Requirement(known, operator, wanted)
     except ValueError:
         raise InvalidArgumentError(
             f"requirement {shown!r}: column {column} is a {known.type}, {printable(value)} is none"
