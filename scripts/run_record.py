@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,61 @@ PYTHON_TYPES = {
     "map<string>": "dict[str, str]",
     "json": "dict[str, Any]",
 }
+
+
+CPP_HEADER = """#pragma once
+
+// @NOTE@.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "trnscout/verdict.h"
+
+namespace trnscout {
+
+/// Version of the table of columns that RunRecord was made from.
+inline constexpr std::int64_t kRunRecordVersion = @VERSION@;
+
+/// The text of a JSON object.
+struct JsonObject {
+  std::string text = "{}";
+
+  friend bool operator==(const JsonObject&, const JsonObject&) = default;
+};
+
+/// One row: question, answer, cost and stack of one check. What was not
+/// measured has no value. docs/run_record.md has a sentence on each column.
+///
+/// Units: in the name; times are seconds.
+struct RunRecord {
+@MEMBERS@
+
+  friend bool operator==(const RunRecord&, const RunRecord&) = default;
+};
+
+/// Writes the record as one JSON object on one line, a key a column, null for
+/// what has no value.
+///
+/// Errors: InvalidArgument - a number is not finite, a string is not UTF-8, or
+///         a JsonObject holds no JSON object.
+absl::StatusOr<std::string> to_json(const RunRecord& record);
+
+/// Reads what `to_json` or `trnscout check --json` wrote. A key that is missing
+/// is as one that is null.
+///
+/// Errors: InvalidArgument - not a JSON object; a key is no column of this
+///         version; a value is not of its column's type; a column that must
+///         have a value has none; PASS at another depth than hardware.
+absl::StatusOr<RunRecord> run_record_from_json(absl::string_view text);
+
+}  // namespace trnscout
+"""
 
 
 def ordered(table: RunRecordSchema) -> list[Column]:
@@ -97,59 +153,8 @@ def cpp_header(table: RunRecordSchema) -> str:
     for group, says in table.groups.items():
         members += ["", f"// {group}: {says}"]
         members += [cpp_member(c) for c in table.columns if c.group == group]
-    return f"""#pragma once
-
-// {NOTE}.
-
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-#include "trnscout/verdict.h"
-
-namespace trnscout {{
-
-/// Version of the table of columns that RunRecord was made from.
-inline constexpr std::int64_t kRunRecordVersion = {table.version};
-
-/// The text of a JSON object.
-struct JsonObject {{
-  std::string text = "{{}}";
-
-  friend bool operator==(const JsonObject&, const JsonObject&) = default;
-}};
-
-/// One row: question, answer, cost and stack of one check. What was not
-/// measured has no value. docs/run_record.md has a sentence on each column.
-///
-/// Units: in the name; times are seconds.
-struct RunRecord {{
-{chr(10).join(members).lstrip()}
-
-  friend bool operator==(const RunRecord&, const RunRecord&) = default;
-}};
-
-/// Writes the record as one JSON object on one line, a key a column, null for
-/// what has no value.
-///
-/// Errors: InvalidArgument - a number is not finite, a string is not UTF-8, or
-///         a JsonObject holds no JSON object.
-absl::StatusOr<std::string> to_json(const RunRecord& record);
-
-/// Reads what `to_json` or `trnscout check --json` wrote. A key that is missing
-/// is as one that is null.
-///
-/// Errors: InvalidArgument - not a JSON object; a key is no column of this
-///         version; a value is not of its column's type; a column that must
-///         have a value has none; PASS at another depth than hardware.
-absl::StatusOr<RunRecord> run_record_from_json(absl::string_view text);
-
-}}  // namespace trnscout
-"""
+    values = {"NOTE": NOTE, "VERSION": str(table.version), "MEMBERS": "\n".join(members[1:])}
+    return re.sub("@([A-Z]+)@", lambda found: values[found[1]], CPP_HEADER)
 
 
 def cpp_fields(table: RunRecordSchema) -> str:

@@ -16,9 +16,9 @@ from .dataset_cli import add_to_dataset, require_dataset
 from .dataset_cli import app as dataset_app
 from .errors import Error, InvalidArgumentError
 from .printable import printable
-from .record import EXIT_BAD_QUESTION, EXIT_UNMET, write_whole
 
 if TYPE_CHECKING:
+    from .record import RunRecord
     from .run_script import CacheKind, Task
 
 app = typer.Typer(
@@ -95,6 +95,7 @@ def check(
 
     from .checker import CheckRequest
     from .checker import check as run_check
+    from .record import EXIT_UNMET
     from .record import redact as redacted
     from .requirement import parse_requirements, unmet
     from .show import CheckProgress, show_record
@@ -111,26 +112,29 @@ def check(
         core_memory_bytes=parse_bytes(core_memory),
         timeout_s=timeout,
     )
-    to_stdout = json_file == "-"
-    if json_file is not None and not to_stdout:
+    if json_file is not None and json_file != "-":
         _require_writable(Path(json_file))
     if dataset is not None:
         require_dataset(dataset)
     with CheckProgress(Console(stderr=True)) as progress:
         record = run_check(request, progress.report)
     record = redacted(record) if redact else record
-    if to_stdout:
-        sys.stdout.write(record.to_json())
-    elif json_file is not None:
-        _write(Path(json_file), record.to_json())
-    if dataset is not None:
-        add_to_dataset(dataset, [asdict(record)])
-    console = Console(stderr=to_stdout)
+    _keep(record, json_file, dataset)
+    console = Console(stderr=json_file == "-")
     show_record(record, console)
     missed = unmet(requirements, record)
     for why in missed:
         console.print(printable(f"not met: {why}"), markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(record.exit_code or (EXIT_UNMET if missed else 0))
+
+
+def _keep(record: RunRecord, json_file: str | None, dataset: Path | None) -> None:
+    if json_file == "-":
+        sys.stdout.write(record.to_json())
+    elif json_file is not None:
+        _write(Path(json_file), record.to_json())
+    if dataset is not None:
+        add_to_dataset(dataset, [asdict(record)])
 
 
 @app.command()
@@ -240,6 +244,8 @@ def _require_writable(path: Path) -> None:
 
 
 def _write(path: Path, text: str) -> None:
+    from .record import write_whole
+
     try:
         write_whole(path, text)
     except OSError as error:
@@ -252,6 +258,8 @@ def main() -> Any:
         return app()
     except Error as error:
         from rich.console import Console
+
+        from .record import EXIT_BAD_QUESTION
 
         Console(stderr=True, soft_wrap=True).print(
             printable(f"trnscout: {error}", keep="\n"), style="red", highlight=False, markup=False

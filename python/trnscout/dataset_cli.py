@@ -109,7 +109,7 @@ def ls(
 ) -> None:
     """List rows, oldest first."""
     from .dataset import Dataset
-    from .dataset_query import OUTCOME, outcome, select
+    from .dataset_query import OUTCOME, select
     from .requirement import parse_requirements
 
     conditions = [each for text in where or () for each in parse_requirements(text)]
@@ -122,22 +122,17 @@ def ls(
         and not any(condition.unmet_by(row) for condition in conditions)
     ]
     columns = ("id", "model", "task", "dtype", "depth", "cores", "outcome", "finished", "origin")
-    _print_table(
-        columns,
-        [
-            (
-                _short(row),
-                _name(row),
-                *(row[name] for name in ("task", "dtype", "depth", "cores")),
-                outcome(row),
-                (row["finished_at"] or "")[:19],
-                row["origin"],
-            )
-            for row in found
-        ],
-    )
+    _print_table(columns, [_listed(row) for row in found])
     print(f"{len(found)} of {rows.table.num_rows} rows")
     _warn_of_damage(rows)
+
+
+def _listed(row: Row) -> tuple[Any, ...]:
+    from .dataset_query import outcome
+
+    question = (row[name] for name in ("task", "dtype", "depth", "cores"))
+    finished = (row["finished_at"] or "")[:19]
+    return (_short(row), _name(row), *question, outcome(row), finished, row["origin"])
 
 
 @app.command()

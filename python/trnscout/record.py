@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +59,8 @@ BOUNDARIES = {
 }
 
 
-@dataclass
 class RunRecord(RunRecordFields):
-    """One row. Sizes are bytes, times are seconds; None where nothing was measured."""
+    """One row, a dataclass. Sizes are bytes, times are seconds; None where nothing was measured."""
 
     def __post_init__(self) -> None:
         """Set the boundary, and refuse a PASS that no hardware gave."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from .errors import InvalidArgumentError
@@ -82,6 +80,9 @@ class RunRecordSchema:
 @cache
 def schema() -> RunRecordSchema:
     """Read the schema that came with the package."""
+    import tomllib  # here, so that commands without a record start without them
+    from importlib.resources import files
+
     text = files(__package__).joinpath("run_record_schema.toml").read_text(encoding="utf-8")
     table = tomllib.loads(text)
     columns = []
