@@ -3,8 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -50,6 +54,21 @@ TEST(RunRecord, KeepsEveryKindOfValueThroughJson) {
   EXPECT_THAT(*text, AllOf(HasSubstr(R"("fallbacks":null)"),
                            HasSubstr(R"("reference_token_ids":[])"),
                            HasSubstr(R"("error_class":"token_mismatch")")));
+}
+
+TEST(RunRecord, ReadsWhatPythonWrote) {
+  std::ifstream file(TRNSCOUT_TEST_DATA "/run_record.json");
+  const std::string text((std::istreambuf_iterator<char>(file)),
+                         std::istreambuf_iterator<char>());
+  const auto record = run_record_from_json(text);
+  ASSERT_THAT(record, IsOk());
+  EXPECT_EQ(record->error_class, ErrorClass::kCrash);
+  EXPECT_EQ(record->error, "w\xE2\x80\xAE\"");
+  EXPECT_EQ(record->first_mismatch, 0);
+  EXPECT_EQ(record->token_p99_s, 1e-9);
+  const auto written = to_json(*record);
+  ASSERT_THAT(written, IsOk());
+  EXPECT_EQ(nlohmann::json::parse(*written), nlohmann::json::parse(text));
 }
 
 TEST(RunRecord, LeavesWithoutValueWhatTheTextDoesNotHave) {

@@ -69,6 +69,14 @@ def test_row_id_is_that_of_the_content() -> None:
     assert len(str(one.row_id)) == len("sha256:") + 64
 
 
+def test_record_of_the_cpp_test_is_one_of_ours() -> None:
+    """tests/cpp/run_record_test.cc reads the same file."""
+    text = (REPOSITORY / "tests" / "data" / "run_record.json").read_text()
+    values = json.loads(text)
+    assert row_id(values) == values["row_id"]
+    assert RunRecord(**values).to_json() == text
+
+
 def test_row_id_does_not_know_columns_without_a_value() -> None:
     """So that rows keep their ids when a later version brings columns."""
     values = {"verdict": "FAIL", "depth": "virtual", "model": "m"}
