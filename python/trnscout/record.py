@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +59,9 @@ BOUNDARIES = {
 }
 
 
+@dataclass  # again, so that its __init__ calls __post_init__
 class RunRecord(RunRecordFields):
-    """One row, a dataclass. Sizes are bytes, times are seconds; None where nothing was measured."""
+    """One row. Sizes are bytes, times are seconds; None where nothing was measured."""
 
     def __post_init__(self) -> None:
         """Set the boundary, and refuse a PASS that no hardware gave."""
