@@ -65,9 +65,9 @@ class RunRecord(RunRecordFields):
 
     def __post_init__(self) -> None:
         """Set the boundary, and refuse a PASS that no hardware gave."""
-        if self.verdict is Verdict.PASS and self.depth is not Depth.HARDWARE:
+        if self.verdict == Verdict.PASS and self.depth != Depth.HARDWARE:
             raise InvalidArgumentError(f"record: PASS needs depth hardware, depth is {self.depth}")
-        if self.origin is Origin.TRNSCOUT:
+        if self.origin == Origin.TRNSCOUT:
             self.boundary = BOUNDARIES[self.depth]
 
     @property

@@ -74,8 +74,7 @@ def test_record_of_the_cpp_test_is_one_of_ours() -> None:
     text = (REPOSITORY / "tests" / "data" / "run_record.json").read_text()
     values = json.loads(text)
     assert row_id(values) == values["row_id"]
-    parsed = {**values, "depth": Depth(values["depth"]), "verdict": Verdict(values["verdict"])}
-    assert RunRecord(**parsed).to_json() == text
+    assert RunRecord(**values).to_json() == text
 
 
 def test_row_id_does_not_know_columns_without_a_value() -> None:
@@ -114,6 +113,13 @@ def test_value_of_no_column_is_refused(values: dict[str, Any], words: str) -> No
     with pytest.raises(InvalidArgumentError) as refused:
         normalise({**good, **values})
     assert words in str(refused.value)
+
+
+def test_record_refuses_a_pass_of_virtual_cores_however_it_is_spelled() -> None:
+    values: dict[str, Any] = {"verdict": "PASS", "depth": "virtual"}
+    for spelled in (values, {"verdict": Verdict.PASS, "depth": Depth.VIRTUAL}):
+        with pytest.raises(InvalidArgumentError, match="PASS needs depth hardware"):
+            RunRecord(**spelled, error_class=None, error=None, model="m", revision=None)
 
 
 def test_times_are_kept_in_utc() -> None:
