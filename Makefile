@@ -1,6 +1,6 @@
 # `make demo` and `make test` do all set-up on a fresh machine.
 
-.PHONY: demo test test-full stubs format clean
+.PHONY: demo test test-full stubs run-record format clean
 
 demo: ## Build, take the real small model, and say whether it runs on one core
 	scripts/setup.sh
@@ -17,6 +17,9 @@ test-full: ## `make test`, then the long suites; goes on where it was stopped
 
 stubs: ## Write the .pyi files of the extensions anew
 	.venv/bin/python scripts/stubs.py
+
+run-record: ## Write what is made from run_record_schema.toml anew
+	.venv/bin/python scripts/run_record.py
 
 format: ## Format C++ and Python
 	git ls-files '*.h' '*.cc' | xargs clang-format -i

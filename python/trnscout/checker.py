@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from .judge import classify_failure, compare_tokens
 from .model_source import ModelSource, find_model
 from .one_core_plan import plan_one_core
 from .record import Depth, ErrorClass, RunRecord, Verdict
+from .record_facts import complete, note_identity, note_question
 from .run_script import CacheKind, RunSpec, Task, has_tokenizer, render_run_script
 from .task import LeftOut, choose_dtype, choose_task
 
@@ -66,16 +67,17 @@ def check(request: CheckRequest, report: Report = lambda stage, done, total: Non
     config = source.config()
     checkpoint = Checkpoint.open(source.directory)
     record = _empty_record(request, source, checkpoint)
-    record.content_hash = source.content_hash(lambda done, total: report("hash", done, total))
+    hashes = source.file_hashes(lambda done, total: report("hash", done, total))
+    note_identity(record, source, config, checkpoint, hashes)
     try:
         spec = make_spec(request, source, config)
-        record.task, record.dtype = spec.task, spec.dtype
+        note_question(record, spec)
         record.weights_bytes = plan_one_core(checkpoint, spec.dtype).weights_bytes
         _run_and_judge(request, spec, record, report)
     except LeftOut as left_out:
         record.verdict = Verdict.LEFT_OUT
         record.error_class, record.error = left_out.error_class, left_out.reason
-    return replace(record)  # a last look at the record's own rules
+    return complete(record)
 
 
 def make_spec(request: CheckRequest, source: ModelSource, config: dict[str, Any]) -> RunSpec:
@@ -171,6 +173,7 @@ def _judge(
     assert reference.result is not None
     record.reference_token_ids = reference.result["token_ids"]
     record.reference_times_s = reference.result["times_s"]
+    record.reference_device = reference.result["device"]
     if run.result is None or not run.ok:
         return
     difference = compare_tokens(run.result["token_ids"], record.reference_token_ids, "neuron")

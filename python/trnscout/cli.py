@@ -1,20 +1,24 @@
-"""The command line: `trnscout check`, `script`, `demo-model`."""
+"""The command line: `trnscout check`, `plan`, `script`, `demo-model`; `dataset` is mounted."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from ._core import TRN2_CORE_MEMORY_BYTES
+from .dataset_cli import add_to_dataset, require_dataset
+from .dataset_cli import app as dataset_app
 from .errors import Error, InvalidArgumentError
-from .record import EXIT_BAD_QUESTION, write_whole
+from .printable import printable
 
 if TYPE_CHECKING:
+    from .record import RunRecord
     from .run_script import CacheKind, Task
 
 app = typer.Typer(
@@ -24,6 +28,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(dataset_app, name="dataset")
 
 Model = Annotated[str, typer.Argument(help="Directory of a checkpoint, or hub id (owner/name).")]
 Revision = Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub id.")]
@@ -72,17 +77,30 @@ def check(
     json_file: Annotated[
         str | None, typer.Option("--json", help="Write the record here; - for stdout.")
     ] = None,
+    dataset: Annotated[Path | None, typer.Option(help="Add the record to this dataset.")] = None,
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Keep prompt, tokens, text and script out of it.")
+    ] = False,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(help='What the record must meet, such as "cores<=4,new_tokens>=512".'),
+    ] = None,
 ) -> None:
     """Run the model on a virtual core and on the CPU, and say what stops it, if anything.
 
-    Exit codes: 0 PASS or NO_BLOCKER, 1 FAIL, 3 LEFT_OUT, 2 the question could not be asked.
+    Exit codes: 0 PASS or NO_BLOCKER, 1 FAIL, 3 LEFT_OUT, 2 the question could not be asked, 4 the
+    verdict is good but a --require is not met.
     """
     from rich.console import Console
 
     from .checker import CheckRequest
     from .checker import check as run_check
+    from .record import EXIT_UNMET
+    from .record import redact as redacted
+    from .requirement import parse_requirements, unmet
     from .show import CheckProgress, show_record
 
+    requirements = [each for text in require or () for each in parse_requirements(text)]
     request = CheckRequest(
         model=model,
         revision=revision,
@@ -94,17 +112,29 @@ def check(
         core_memory_bytes=parse_bytes(core_memory),
         timeout_s=timeout,
     )
-    to_stdout = json_file == "-"
-    if json_file is not None and not to_stdout:
+    if json_file is not None and json_file != "-":
         _require_writable(Path(json_file))
+    if dataset is not None:
+        require_dataset(dataset)
     with CheckProgress(Console(stderr=True)) as progress:
         record = run_check(request, progress.report)
-    if to_stdout:
+    record = redacted(record) if redact else record
+    _keep(record, json_file, dataset)
+    console = Console(stderr=json_file == "-")
+    show_record(record, console)
+    missed = unmet(requirements, record)
+    for why in missed:
+        console.print(printable(f"not met: {why}"), markup=False, highlight=False, soft_wrap=True)
+    raise typer.Exit(record.exit_code or (EXIT_UNMET if missed else 0))
+
+
+def _keep(record: RunRecord, json_file: str | None, dataset: Path | None) -> None:
+    if json_file == "-":
         sys.stdout.write(record.to_json())
     elif json_file is not None:
         _write(Path(json_file), record.to_json())
-    show_record(record, Console(stderr=to_stdout))
-    raise typer.Exit(record.exit_code)
+    if dataset is not None:
+        add_to_dataset(dataset, [asdict(record)])
 
 
 @app.command()
@@ -217,6 +247,8 @@ def _require_writable(path: Path) -> None:
 
 
 def _write(path: Path, text: str) -> None:
+    from .record import write_whole
+
     try:
         write_whole(path, text)
     except OSError as error:
@@ -230,7 +262,9 @@ def main() -> Any:
     except Error as error:
         from rich.console import Console
 
+        from .record import EXIT_BAD_QUESTION
+
         Console(stderr=True, soft_wrap=True).print(
-            f"trnscout: {error}", style="red", highlight=False, markup=False
+            printable(f"trnscout: {error}", keep="\n"), style="red", highlight=False, markup=False
         )
         return sys.exit(EXIT_BAD_QUESTION)

@@ -34,6 +34,9 @@ _SETTING_PATTERNS = (
 # The hub's own rule for "owner/name" and bare names.
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9_][\w.-]{0,95})?", re.ASCII)
 _HASH_CHUNK_BYTES = 8 << 20
+_CARD_BYTES = 64 << 10
+# `license: apache-2.0` between the two lines of dashes that a model card may begin with.
+_LICENCE = re.compile(r"""---\r?\n(?:(?!---).*\n)*?license: *["']?([\w.+-]+)""", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -85,15 +88,17 @@ class ModelSource:
             raise InvalidArgumentError(f"{path}: must hold an object, not {type(config).__name__}")
         return config
 
-    def content_hash(self, report: Callable[[int, int], None] = lambda done, total: None) -> str:
-        """Return "sha256:" and the hash over every deciding file's name and content.
+    def file_hashes(
+        self, report: Callable[[int, int], None] = lambda done, total: None
+    ) -> dict[str, str]:
+        """Return the SHA-256 of every deciding file's content, by the file's name.
 
         `report` is called with the bytes done and the bytes there are.
         """
         files = self.files()
         total = sum(path.stat().st_size for path in files)
         done = 0
-        whole = hashlib.sha256()
+        hashes = {}
         for path in files:
             content = hashlib.sha256()
             with path.open("rb") as file:
@@ -101,8 +106,38 @@ class ModelSource:
                     content.update(chunk)
                     done += len(chunk)
                     report(done, total)
-            whole.update(f"{path.name}\0{content.hexdigest()}\n".encode())
-        return f"sha256:{whole.hexdigest()}"
+            hashes[path.name] = content.hexdigest()
+        return hashes
+
+    def content_hash(self, report: Callable[[int, int], None] = lambda done, total: None) -> str:
+        """Return "sha256:" and the hash over every deciding file's name and content."""
+        return combined_hash(self.file_hashes(report))
+
+    def tokenizer_template(self) -> str | None:
+        """Return the chat template in tokenizer_config.json as JSON text, None without one."""
+        try:
+            settings = json.loads((self.directory / "tokenizer_config.json").read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return None  # a damaged file is named by the run that loads it
+        template = settings.get("chat_template") if isinstance(settings, dict) else None
+        return None if template is None else json.dumps(template, sort_keys=True)
+
+    def licence(self) -> str | None:
+        """Return the licence that the model card's front matter names."""
+        try:
+            card = (self.directory / "README.md").read_bytes()[:_CARD_BYTES]
+        except OSError:
+            return None
+        found = _LICENCE.match(card.decode("utf-8", "replace"))
+        return found[1] if found else None
+
+
+def combined_hash(hashes: dict[str, str]) -> str:
+    """Return "sha256:" and the hash over files' names and content, in the order of the names."""
+    whole = hashlib.sha256()
+    for name in sorted(hashes):
+        whole.update(f"{name}\0{hashes[name]}\n".encode())
+    return f"sha256:{whole.hexdigest()}"
 
 
 def is_hub_id(model: str) -> bool:
@@ -148,7 +183,7 @@ def _from_hub(model: str, revision: str | None, with_weights: bool) -> ModelSour
         RevisionNotFoundError,
     )
 
-    patterns = [*_SETTING_PATTERNS, *(_WEIGHT_PATTERNS if with_weights else ())]
+    patterns = [*_SETTING_PATTERNS, "README.md", *(_WEIGHT_PATTERNS if with_weights else ())]
     asked = f"{model} at revision {revision or 'main'}"
     try:
         directory = Path(snapshot_download(model, revision=revision, allow_patterns=patterns))

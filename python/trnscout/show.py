@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ._core import format_bytes
+from .printable import printable
 from .record import RunRecord, Verdict
 
 _COLOURS = {
@@ -72,17 +73,17 @@ def show_record(record: RunRecord, console: Console) -> None:
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in _rows(record):
-        table.add_row(name, Text(value))
+        table.add_row(name, Text(printable(value, keep="\n")))
     console.print(table)
     for warning in record.warnings:
-        console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
+        console.print(Text(printable(f"warning: {warning}"), style="yellow"), soft_wrap=True)
     line = Text(str(record.verdict), style=_COLOURS[record.verdict])
     if record.error_class is not None:
         line.append(f"  {record.error_class}", style="bold")
     console.print()
     console.print(line)
     if record.error is not None:
-        console.print(Text(record.error), soft_wrap=True)
+        console.print(Text(printable(record.error, keep="\n")), soft_wrap=True)
     console.print(Text(record.boundary, style="italic"))
 
 
