@@ -23,5 +23,5 @@
 #include "trnscout/tensor_view.h"
 #include "trnscout/token_match.h"
 #include "trnscout/topology.h"
-#include "trnscout/what_if.h"
 #include "trnscout/verdict.h"
+#include "trnscout/what_if.h"

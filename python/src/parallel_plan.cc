@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -44,17 +45,17 @@ using Headers = std::vector<
 
 LoadedParameters load(const ParallelPlan& self,
                       const std::vector<TensorInfo>& tensors,
-                      const ModelConfig* config) {
+                      const std::optional<ModelConfig>& config) {
   auto loaded = [&] {
     const py::gil_scoped_release release;  // a checkpoint may be large
-    return config == nullptr ? self.parameters_of(tensors)
-                             : self.parameters_of(tensors, *config);
+    return !config.has_value() ? self.parameters_of(tensors)
+                               : self.parameters_of(tensors, *config);
   }();
   return unwrap(std::move(loaded));
 }
 
 LoadedParameters load_headers(const ParallelPlan& self, const Headers& headers,
-                              const ModelConfig* config) {
+                              const std::optional<ModelConfig>& config) {
   std::vector<TensorInfo> tensors;
   for (const auto& [name, dtype, shape] : headers) {
     tensors.push_back({.name = name, .dtype = dtype, .shape = shape});
@@ -162,11 +163,11 @@ void bind_plan(py::module_& m) {
           py::arg("parameter_name"), py::arg("mode"),
           "None leaves a whole copy on every rank.")
       .def("parameters_of", &load, py::arg("tensors"),
-           py::arg("config") = nullptr,
+           py::arg("config") = py::none(),
            "Applies the renames and conversions of the load to the tensors "
            "of a checkpoint; a few conversions need sizes of the config.")
       .def("parameters_of", &load_headers, py::arg("headers"),
-           py::arg("config") = nullptr,
+           py::arg("config") = py::none(),
            "As above, of (name, dtype, shape) for each tensor.");
 }
 

@@ -14,18 +14,25 @@ __all__: list[str] = [
     "CheckpointShard",
     "CoreBytes",
     "Degrees",
+    "Diagnosis",
+    "Drift",
+    "FragilePosition",
+    "Fragility",
     "GgmlType",
     "GgufArray",
     "GgufFile",
     "InstanceType",
     "LayerCache",
     "LoadedParameters",
+    "LogitMatch",
+    "LogitTolerances",
     "MappedCheckpoint",
     "MemoryHolder",
     "MemoryLedger",
     "MemorySnapshot",
     "MemoryUse",
     "ModelConfig",
+    "NonFinite",
     "ParallelAxis",
     "ParallelMode",
     "ParallelPlan",
@@ -37,25 +44,37 @@ __all__: list[str] = [
     "PlanOptions",
     "PlannedBytes",
     "PlannedModel",
+    "PositionMatch",
     "Quantization",
     "RankParameter",
     "RejectedDegrees",
+    "Repetition",
     "ShardHeader",
     "ShardPlan",
     "TRN2_CORE_MEMORY_BYTES",
     "TensorInfo",
     "TensorView",
+    "TokenDifference",
+    "TokenLoop",
+    "TokenMatch",
     "Topology",
     "VisionConfig",
+    "diagnose",
+    "drift",
+    "find_non_finite",
     "find_parallel_plan",
     "find_topology",
     "format_bytes",
+    "fragility",
     "ggml_types",
+    "match_logits",
+    "match_tokens",
     "memory_table",
     "parallel_plan_architectures",
     "parameter_role",
     "parse_parallel_style",
     "rank_parameters",
+    "repetition",
     "shard_of",
     "topologies",
     "transformers_version",
@@ -782,7 +801,7 @@ class ParallelPlan:
     """
     @typing.overload
     def parameters_of(
-        self, tensors: collections.abc.Sequence[TensorInfo], config: ModelConfig = None
+        self, tensors: collections.abc.Sequence[TensorInfo], config: ModelConfig | None = None
     ) -> LoadedParameters:
         """
         Applies the renames and conversions of the load to the tensors of a checkpoint; a few conversions need sizes of the config.
@@ -793,7 +812,7 @@ class ParallelPlan:
         headers: collections.abc.Sequence[
             tuple[str, str, collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]]
         ],
-        config: ModelConfig = None,
+        config: ModelConfig | None = None,
     ) -> LoadedParameters:
         """
         As above, of (name, dtype, shape) for each tensor.
@@ -1022,6 +1041,361 @@ class PlannedModel:
         Finds the smallest number of cores.
         """
 
+class NonFinite:
+    """
+    Where values stopped being numbers, and how many did.
+    """
+    def __repr__(self) -> str: ...
+    def __str__(self) -> str: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def kind(self) -> str:
+        """
+        'nan', 'inf' or '-inf': the first one.
+        """
+    @property
+    def module(self) -> str: ...
+    @property
+    def nans(self) -> int: ...
+    @property
+    def negative_infinities(self) -> int: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def positive_infinities(self) -> int: ...
+
+class LogitTolerances:
+    """
+    Bounds of a comparison. levels maps top_k, or None for the whole vocabulary, to the relative error allowed there.
+    """
+
+    levels: dict
+    remove_shift: bool
+    def __init__(
+        self,
+        *,
+        levels: dict | None = None,
+        absolute: typing.SupportsFloat | typing.SupportsIndex = 1e-05,
+        divergence: typing.SupportsFloat | typing.SupportsIndex = 0.001,
+        tie_sigmas: typing.SupportsFloat | typing.SupportsIndex = 3.0,
+        tie_steps: typing.SupportsFloat | typing.SupportsIndex = 1.0,
+        remove_shift: bool = True,
+    ) -> None: ...
+    def __repr__(self) -> str: ...
+    @property
+    def absolute(self) -> float: ...
+    @absolute.setter
+    def absolute(self, arg0: typing.SupportsFloat | typing.SupportsIndex) -> None: ...
+    @property
+    def divergence(self) -> float: ...
+    @divergence.setter
+    def divergence(self, arg0: typing.SupportsFloat | typing.SupportsIndex) -> None: ...
+    @property
+    def tie_sigmas(self) -> float: ...
+    @tie_sigmas.setter
+    def tie_sigmas(self, arg0: typing.SupportsFloat | typing.SupportsIndex) -> None: ...
+    @property
+    def tie_steps(self) -> float: ...
+    @tie_steps.setter
+    def tie_steps(self, arg0: typing.SupportsFloat | typing.SupportsIndex) -> None: ...
+
+class PositionMatch:
+    """
+    One position of a comparison.
+    """
+    def __repr__(self) -> str: ...
+    @property
+    def divergence(self) -> float: ...
+    @property
+    def kl(self) -> float:
+        """
+        KL(reference || ours) in nats.
+        """
+    @property
+    def max_abs(self) -> float: ...
+    @property
+    def noise(self) -> float: ...
+    @property
+    def our_token(self) -> int: ...
+    @property
+    def pair_margin(self) -> float: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def reference_margin(self) -> float: ...
+    @property
+    def reference_token(self) -> int: ...
+    @property
+    def relative_errors(self) -> list[float]:
+        """
+        One a level, in the order of LogitMatch.levels.
+        """
+    @property
+    def rms(self) -> float: ...
+    @property
+    def shift(self) -> float: ...
+    @property
+    def tie_bound(self) -> float: ...
+    @property
+    def top_token(self) -> str:
+        """
+        'same', 'tie', 'tolerated' or 'flipped'.
+        """
+    @property
+    def within_levels(self) -> bool: ...
+
+class LogitMatch:
+    """
+    A comparison of two runs over the same tokens.
+    """
+    def __repr__(self) -> str: ...
+    @property
+    def flips(self) -> list[int]: ...
+    @property
+    def kl_max(self) -> float: ...
+    @property
+    def kl_mean(self) -> float: ...
+    @property
+    def levels(self) -> dict:
+        """
+        Relative error allowed, by top_k.
+        """
+    @property
+    def max_abs(self) -> float: ...
+    @property
+    def max_abs_position(self) -> int: ...
+    @property
+    def max_abs_token(self) -> int: ...
+    @property
+    def non_finite(self) -> NonFinite | None: ...
+    @property
+    def passes(self) -> bool:
+        """
+        Whether the verdict is match or tie.
+        """
+    @property
+    def positions(self) -> list[PositionMatch]: ...
+    @property
+    def relative_errors(self) -> dict:
+        """
+        Highest of any position, by top_k.
+        """
+    @property
+    def rms(self) -> float: ...
+    @property
+    def ties(self) -> list[int]:
+        """
+        Positions whose tokens differ without being a flip.
+        """
+    @property
+    def top1_agreement(self) -> float: ...
+    @property
+    def verdict(self) -> str:
+        """
+        'match', 'tie', 'mismatch' or 'not_finite'.
+        """
+    @property
+    def worst_position(self) -> int: ...
+    @property
+    def worst_ratio(self) -> float:
+        """
+        Error at the worst position in units of its bound.
+        """
+    @property
+    def worst_top_k(self) -> typing.Any: ...
+
+class TokenDifference:
+    """
+    First place where two sequences part.
+    """
+    def __repr__(self) -> str: ...
+    @property
+    def ours(self) -> int | None:
+        """
+        None where ours had ended.
+        """
+    @property
+    def position(self) -> int: ...
+    @property
+    def theirs(self) -> int | None:
+        """
+        None where theirs had ended.
+        """
+
+class TokenMatch:
+    """
+    Two greedy sequences beside each other.
+    """
+    def __repr__(self) -> str: ...
+    def __str__(self) -> str: ...
+    @property
+    def equal(self) -> bool: ...
+    @property
+    def first_difference(self) -> TokenDifference | None: ...
+    @property
+    def last_shared_token(self) -> int | None: ...
+    @property
+    def our_tokens(self) -> int: ...
+    @property
+    def same_tokens(self) -> int: ...
+    @property
+    def their_tokens(self) -> int: ...
+
+class FragilePosition:
+    """
+    How little would change one position's token.
+    """
+    def __repr__(self) -> str: ...
+    @property
+    def flip_probability(self) -> float: ...
+    @property
+    def margin(self) -> float: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def rounding(self) -> float: ...
+    @property
+    def runner_up(self) -> int: ...
+    @property
+    def token(self) -> int: ...
+
+class Fragility:
+    """
+    How easily a bfloat16 device leaves the reference's greedy path. An estimate.
+    """
+    def __repr__(self) -> str: ...
+    @property
+    def any_flip_probability(self) -> float: ...
+    @property
+    def expected_flips(self) -> float: ...
+    @property
+    def most_fragile(self) -> list[FragilePosition]: ...
+    @property
+    def positions(self) -> int: ...
+    @property
+    def smallest_margin(self) -> float: ...
+    @property
+    def smallest_margin_position(self) -> int: ...
+    @property
+    def within_rounding(self) -> int: ...
+
+class TokenLoop:
+    """
+    Tokens each of which is the one a period before.
+    """
+    def __repr__(self) -> str: ...
+    @property
+    def begin(self) -> int: ...
+    @property
+    def period(self) -> int: ...
+    @property
+    def repeats(self) -> int: ...
+    @property
+    def tokens(self) -> int: ...
+
+class Repetition:
+    """
+    How far a generation goes round in circles.
+    """
+    def __repr__(self) -> str: ...
+    @property
+    def distinct(self) -> typing.Annotated[list[float], "FixedSize(4)"]:
+        """
+        Different n-grams over n-grams, n from 1 to 4.
+        """
+    @property
+    def longest(self) -> TokenLoop | None: ...
+    @property
+    def loops(self) -> bool: ...
+    @property
+    def tail(self) -> TokenLoop | None: ...
+    @property
+    def tokens(self) -> int: ...
+
+class Drift:
+    """
+    How an error moves with position.
+    """
+    def __repr__(self) -> str: ...
+    @property
+    def grows(self) -> bool: ...
+    @property
+    def medians(self) -> list[float]: ...
+    @property
+    def ratio(self) -> float:
+        """
+        Last median over the first.
+        """
+    @property
+    def slope(self) -> float:
+        """
+        Per position, after Theil and Sen.
+        """
+    @property
+    def window(self) -> int: ...
+
+class Diagnosis:
+    """
+    The likely cause of a mismatch.
+    """
+    def __repr__(self) -> str: ...
+    def __str__(self) -> str: ...
+    @property
+    def cause(self) -> str:
+        """
+        'none', 'not_finite', 'padded_vocabulary', 'eos_ignored', 'sharding', 'prefill', 'sliding_cache' or 'decode_or_cache'.
+        """
+    @property
+    def module(self) -> str | None:
+        """
+        First module past its bound, or not finite.
+        """
+    @property
+    def sentence(self) -> str: ...
+
+def diagnose(
+    tokens: TokenMatch,
+    *,
+    non_finite: NonFinite | None = None,
+    prompt_tokens: typing.SupportsInt | typing.SupportsIndex = 0,
+    vocab: typing.SupportsInt | typing.SupportsIndex | None = None,
+    window: typing.SupportsInt | typing.SupportsIndex | None = None,
+    eos_tokens: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [],
+    prefill_logits_match: bool | None = None,
+    sharded: bool | None = None,
+    one_core_matches: bool | None = None,
+    modules: collections.abc.Sequence[
+        tuple[
+            str,
+            typing.SupportsFloat | typing.SupportsIndex,
+            typing.SupportsFloat | typing.SupportsIndex,
+        ]
+    ] = [],
+) -> Diagnosis:
+    """
+    Names the likely cause of a mismatch from the facts at hand; modules are (name, error, bound) in the order of execution.
+    """
+
+def drift(
+    errors: collections.abc.Sequence[typing.SupportsFloat | typing.SupportsIndex],
+    *,
+    window: typing.SupportsInt | typing.SupportsIndex = 16,
+    growth: typing.SupportsFloat | typing.SupportsIndex = 4.0,
+) -> Drift:
+    """
+    Describes the trend of one error a position: medians of windows, robust slope, last over first.
+    """
+
+def find_non_finite(
+    values: typing.Any, module: str = "values", *, masked: bool = False
+) -> NonFinite | None:
+    """
+    Finds the first NaN or infinity of a float32, bfloat16 or float16 array, [values] or [positions, values], and counts all; None where every value is finite. With masked, minus infinity is allowed in a row that has a finite value, as in logits.
+    """
+
 def find_parallel_plan(
     architecture_or_model_type: str, nested: collections.abc.Sequence[tuple[str, str]] = []
 ) -> ParallelPlan:
@@ -1039,9 +1413,40 @@ def format_bytes(bytes: typing.SupportsInt | typing.SupportsIndex) -> str:
     Formats bytes with a binary unit and two decimals: '1.50 GiB'.
     """
 
+def fragility(
+    reference: typing.Any,
+    *,
+    noise_scale: typing.SupportsFloat | typing.SupportsIndex = 1.0,
+    most_fragile: typing.SupportsInt | typing.SupportsIndex = 5,
+) -> Fragility:
+    """
+    Judges the margins between the reference's first and second logit against the noise of bfloat16. The model stands in trnscout/fragility.h.
+    """
+
 def ggml_types() -> list[GgmlType]:
     """
     Every type that a file may hold, by id.
+    """
+
+def match_logits(
+    ours: typing.Any,
+    reference: typing.Any,
+    tolerances: LogitTolerances | None = None,
+    *,
+    module: str = "logits",
+) -> LogitMatch:
+    """
+    Compares float32, bfloat16 or float16 logits, [positions, vocab], of two runs that were fed the same tokens. NumPy arrays and CPU tensors are read in place. What each figure means stands in trnscout/logit_match.h.
+    """
+
+def match_tokens(
+    ours: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
+    theirs: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
+    *,
+    vocab: typing.SupportsInt | typing.SupportsIndex | None = None,
+) -> TokenMatch:
+    """
+    Compares two sequences of token ids. Raises OutOfRangeError where an id is negative or not below vocab.
     """
 
 def memory_table(snapshot: MemorySnapshot) -> str:
@@ -1072,6 +1477,17 @@ def rank_parameters(
 ) -> list[RankParameter]:
     """
     Lists what a rank holds of the weights that a plan of the same question counts.
+    """
+
+def repetition(
+    tokens: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
+    *,
+    max_period: typing.SupportsInt | typing.SupportsIndex = 64,
+    min_repeats: typing.SupportsInt | typing.SupportsIndex = 3,
+    min_tokens: typing.SupportsInt | typing.SupportsIndex = 8,
+) -> Repetition:
+    """
+    Looks for stretches of tokens that repeat, and whether one lasts to the end.
     """
 
 def shard_of(

@@ -148,7 +148,8 @@ absl::StatusOr<Division> divide(const Question& question, ParallelMode mode,
 }
 
 std::string degrees_text(const Degrees& degrees) {
-  return absl::StrFormat("%d cores (tp_degree %d, ep_degree %d)", degrees.cores,
+  return absl::StrFormat("%d core%s (tp_degree %d, ep_degree %d)",
+                         degrees.cores, degrees.cores == 1 ? "" : "s",
                          degrees.tp_degree, degrees.ep_degree);
 }
 

@@ -54,7 +54,9 @@ void check_cache(const ModelConfig& config) {
 void check_config(const ModelConfig& config) {
   require(config.layers >= 1 && config.layers <= ModelConfig::kMaxLayers,
           "the layers are within their limit");
-  require(std::ssize(config.layer_caches) == config.layers,
+  // Layers that a model goes through several times have a cache each time.
+  const std::int64_t caches = std::ssize(config.layer_caches);
+  require(caches >= config.layers && caches <= ModelConfig::kMaxLayers,
           "each layer has its cache");
   for (const std::int64_t count :
        {config.hidden, config.vocab, config.q_heads, config.kv_heads,
