@@ -58,8 +58,7 @@ struct IndexRange {
 };
 
 /// What one rank holds along one dimension: ranges in order, which are joined;
-/// several where a fused weight is cut in each of its parts, none where the
-/// rank holds nothing.
+/// several of a fused weight, none where the rank holds nothing.
 using DimensionSlice = std::vector<IndexRange>;
 
 /// One rank's part of a parameter, a slice for each dimension.
@@ -90,8 +89,7 @@ struct ParallelRank {
 /// Errors: InvalidArgument - `degree` is not positive, `rank` is not below it,
 ///         a size is negative, `shape` lacks the dimension that `style` cuts,
 ///         or `degree` does not divide the experts of `grouped_gemm`.
-/// Source: huggingface/transformers 5.24: distributed/tensor_parallel.py,
-///         expert_parallel.py and sharding_utils.py.
+/// Source: huggingface/transformers 5.24: distributed/.
 absl::StatusOr<ParameterShard> shard_of(ParallelStyle style,
                                         absl::Span<const std::int64_t> shape,
                                         ParameterRole role, ParallelRank at);
@@ -177,9 +175,8 @@ struct ParallelPlan {
   ///         other, one is lacking, or a name is too long.
   ///         Unimplemented - a tensor meets a conversion that needs more than
   ///         names and shapes, or sizes that `config` would give.
-  ///         NotFound - `architecture` or `nested` was changed to what
-  ///         `find_parallel_plan` does not find.
-  /// Cost:   O(tensors * conversions).
+  ///         NotFound - `find_parallel_plan` finds no such architecture.
+  /// Cost:   O(tensors + kinds of names * conversions).
   absl::StatusOr<LoadedParameters> parameters_of(
       absl::Span<const TensorInfo> tensors) const;
   absl::StatusOr<LoadedParameters> parameters_of(
@@ -195,8 +192,7 @@ std::vector<std::string> parallel_plan_architectures();
 /// Finds the plan of an architecture ("LlamaForCausalLM") or a model type
 /// ("llama"; the image-text-to-text architecture where it has both).
 ///
-/// Errors: NotFound - no such architecture or model type; the architecture has
-///         no such nested config; or no such model type can stand in it.
+/// Errors: NotFound - no such architecture, model type or nested config in it.
 absl::StatusOr<ParallelPlan> find_parallel_plan(
     absl::string_view architecture_or_model_type,
     absl::Span<const NestedModel> nested = {});

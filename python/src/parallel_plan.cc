@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "bindings.h"
 #include "status.h"
 #include "trnscout/model_config.h"
@@ -17,6 +18,7 @@ namespace trnscout::python {
 namespace py = pybind11;
 namespace {
 
+using Config = std::optional<ModelConfig>;
 using Nested = std::vector<std::pair<std::string, std::string>>;
 
 ParallelPlan find(const std::string& name, const Nested& nested) {
@@ -45,7 +47,7 @@ using Headers = std::vector<
 
 LoadedParameters load(const ParallelPlan& self,
                       const std::vector<TensorInfo>& tensors,
-                      const std::optional<ModelConfig>& config) {
+                      const Config& config) {
   auto loaded = [&] {
     const py::gil_scoped_release release;  // a checkpoint may be large
     return !config.has_value() ? self.parameters_of(tensors)
@@ -55,7 +57,7 @@ LoadedParameters load(const ParallelPlan& self,
 }
 
 LoadedParameters load_headers(const ParallelPlan& self, const Headers& headers,
-                              const std::optional<ModelConfig>& config) {
+                              const Config& config) {
   std::vector<TensorInfo> tensors;
   for (const auto& [name, dtype, shape] : headers) {
     tensors.push_back({.name = name, .dtype = dtype, .shape = shape});
@@ -69,10 +71,7 @@ void bind_enums(py::module_& m) {
   const auto last = static_cast<std::uint8_t>(ParallelStyle::kEpRouter);
   for (std::uint8_t i = 0; i <= last; ++i) {
     const auto style = static_cast<ParallelStyle>(i);
-    std::string name(parallel_style_name(style));
-    for (char& c : name) {
-      c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-    }
+    const std::string name = absl::AsciiStrToUpper(parallel_style_name(style));
     styles.value(name.c_str(), style);
   }
   py::enum_<ParallelMode>(m, "ParallelMode",
@@ -130,8 +129,7 @@ void bind_parts(py::module_& m) {
 
 void bind_plan(py::module_& m) {
   py::class_<ParallelPlan>(m, "ParallelPlan",
-                           "Where Transformers puts the parameters of one "
-                           "architecture.")
+                           "Where an architecture's parameters are put.")
       .def_readonly("architecture", &ParallelPlan::architecture)
       .def_readonly("model_type", &ParallelPlan::model_type)
       .def_property_readonly(
@@ -164,8 +162,7 @@ void bind_plan(py::module_& m) {
           "None leaves a whole copy on every rank.")
       .def("parameters_of", &load, py::arg("tensors"),
            py::arg("config") = py::none(),
-           "Applies the renames and conversions of the load to the tensors "
-           "of a checkpoint; a few conversions need sizes of the config.")
+           "What a load makes of tensors; a few conversions need the config.")
       .def("parameters_of", &load_headers, py::arg("headers"),
            py::arg("config") = py::none(),
            "As above, of (name, dtype, shape) for each tensor.");
@@ -179,9 +176,7 @@ void bind_parallel_plan(py::module_& m) {
   bind_plan(m);
   m.def(
       "parse_parallel_style",
-      [](const std::string& name) {
-        return unwrap(parse_parallel_style(name));
-      },
+      [](const std::string& s) { return unwrap(parse_parallel_style(s)); },
       py::arg("name"), "Reads a style in any version's vocabulary.");
   m.def(
       "parameter_role",
@@ -198,9 +193,8 @@ void bind_parallel_plan(py::module_& m) {
         "Every architecture of both tasks, sorted.");
   m.def("find_parallel_plan", &find, py::arg("architecture_or_model_type"),
         py::arg("nested") = Nested(),
-        "Finds the plan of an architecture or model type; `nested` holds "
-        "(config field, model type) where a config names another than the "
-        "default.");
+        "Finds the plan of an architecture or model type; `nested` has the "
+        "(config field, model type) pairs that are not the default.");
 }
 
 }  // namespace trnscout::python

@@ -797,14 +797,14 @@ class LoadedParameters:
 
 class ParallelPlan:
     """
-    Where Transformers puts the parameters of one architecture.
+    Where an architecture's parameters are put.
     """
     @typing.overload
     def parameters_of(
         self, tensors: collections.abc.Sequence[TensorInfo], config: ModelConfig | None = None
     ) -> LoadedParameters:
         """
-        Applies the renames and conversions of the load to the tensors of a checkpoint; a few conversions need sizes of the config.
+        What a load makes of tensors; a few conversions need the config.
         """
     @typing.overload
     def parameters_of(
@@ -1400,7 +1400,7 @@ def find_parallel_plan(
     architecture_or_model_type: str, nested: collections.abc.Sequence[tuple[str, str]] = []
 ) -> ParallelPlan:
     """
-    Finds the plan of an architecture or model type; `nested` holds (config field, model type) where a config names another than the default.
+    Finds the plan of an architecture or model type; `nested` has the (config field, model type) pairs that are not the default.
     """
 
 def find_topology(name: str) -> Topology:

@@ -18,6 +18,7 @@ import transformers
 from fake_hub import COMMIT, OWNER_NAME, fake_hub
 from faults import fault_environment
 from tiny_models import make_tiny_model
+from trnscout.record import Depth, ErrorClass, RunRecord, Verdict, write_whole
 
 REQUIRED_KEYS = {
     "verdict",
@@ -454,7 +455,6 @@ def test_prompt_without_tokenizer_is_refused(tmp_path: Path) -> None:
 
 def test_pass_exists_on_hardware_only() -> None:
     from trnscout import InvalidArgumentError
-    from trnscout.record import Depth, RunRecord, Verdict
 
     with pytest.raises(InvalidArgumentError, match="PASS needs depth hardware, depth is virtual"):
         RunRecord(Verdict.PASS, Depth.VIRTUAL, None, None, "m", None)
@@ -485,8 +485,6 @@ def test_sizes_are_read(text: str, bytes_: int) -> None:
 
 
 def test_record_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    from trnscout.record import write_whole
-
     path = tmp_path / "record.json"
     write_whole(path, "one")
     with pytest.raises(UnicodeEncodeError):
@@ -496,7 +494,5 @@ def test_record_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_record_has_one_json_value_a_field() -> None:
-    from trnscout.record import Depth, ErrorClass, RunRecord, Verdict
-
     record = RunRecord(Verdict.FAIL, Depth.VIRTUAL, ErrorClass.CRASH, "words", "m", None)
     assert json.loads(record.to_json()) == json.loads(json.dumps(asdict(record)))
