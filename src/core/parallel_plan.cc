@@ -97,6 +97,14 @@ std::optional<ParallelStyle> look_up(const std::vector<PlanRule>& rules,
   return find(absl::string_view(name).substr(0, dot));
 }
 
+absl::StatusOr<LoadedParameters> load(const ParallelPlan& plan,
+                                      absl::Span<const TensorInfo> tensors,
+                                      const ModelConfig* config) {
+  const auto classes = find_model_classes(plan.architecture, plan.nested);
+  if (!classes.ok()) return classes.status();
+  return load_parameters(*classes, plan.model_type, tensors, config);
+}
+
 }  // namespace
 
 absl::string_view transformers_version() {
@@ -161,16 +169,12 @@ std::optional<ParameterStyle> ParallelPlan::style_of(
 
 absl::StatusOr<LoadedParameters> ParallelPlan::parameters_of(
     absl::Span<const TensorInfo> tensors) const {
-  const auto classes = find_model_classes(architecture, nested);
-  if (!classes.ok()) return classes.status();
-  return load_parameters(*classes, model_type, tensors, nullptr);
+  return load(*this, tensors, nullptr);
 }
 
 absl::StatusOr<LoadedParameters> ParallelPlan::parameters_of(
     absl::Span<const TensorInfo> tensors, const ModelConfig& config) const {
-  const auto classes = find_model_classes(architecture, nested);
-  if (!classes.ok()) return classes.status();
-  return load_parameters(*classes, model_type, tensors, &config);
+  return load(*this, tensors, &config);
 }
 
 }  // namespace trnscout
